@@ -356,9 +356,7 @@ cdef class PartitionLog(ReplicatedLog):
     cdef void enter_epoch(self, int32_t epoch, int64_t base_offset) noexcept:
         # Note that the batches from here on are of this leader epoch.
         if not self.epochs or self.epochs[-1][0] < epoch:
-            self.epochs.append((epoch, base_offset))
-            self.leader_epoch = epoch
-            self.turn.log_changes += 1
+            self.begin_epoch(epoch, base_offset)
 
     # ---- rolls --------------------------------------------------------------------------------
 

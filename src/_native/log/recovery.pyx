@@ -188,7 +188,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     cdef list unsynced = []
     if not snapshot or not log.restore_producers(snapshot):
         snapshot_offset = 0
-    log.epochs = list(epochs) or [(0, 0)]
+    log.epochs = list(epochs)
     log.segments = [log.new_segment(base) for base in base_offsets]
     # Segments are read from the one that holds the recovery point, or where the producers' state
     # must be rebuilt from.
@@ -242,7 +242,8 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
         begin_after_damage(log, scan.next_offset, unsynced)
     if scan.next_offset < snapshot_offset:
         log.clear_producers()   # the snapshot has batches that are not in the log
-    finish(log, min(log_start_offset, scan.next_offset), scan.next_offset, log.epochs)
+    finish(log, min(log_start_offset, scan.next_offset), scan.next_offset,
+           log.epochs or [(0, min(base_offsets[0], scan.next_offset))])
     log.durable_end = min(recovery_point, log.log_end_offset)
     log.unsealed = [segment for segment in unsynced if segment is not log.active]
     return after_end

@@ -225,7 +225,7 @@ cdef int step_over(PartitionLog log, Segment segment, Scan* scan, int64_t produc
         scan.epoch_before = scan.epoch
         if info.leader_epoch > scan.epoch:
             if not log.epochs or log.epochs[-1][0] < info.leader_epoch:
-                log.epochs.append((info.leader_epoch, info.base_offset))
+                log.begin_epoch(info.leader_epoch, info.base_offset)
             scan.epoch = info.leader_epoch
         scan.last_offset = info.base_offset
         scan.next_offset = info.base_offset + info.last_offset_delta + 1

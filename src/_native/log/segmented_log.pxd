@@ -60,6 +60,7 @@ cdef class SegmentedLog(AwaitedLog):
     cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position,
                       int64_t max_timestamp) noexcept
     cdef bint marks_rest_damaged(self, Segment segment, int64_t offset, int error) noexcept
+    cdef void begin_epoch(self, int32_t epoch, int64_t offset) noexcept
     cdef void fail(self, int error) noexcept
     cpdef void take_offline(self, str reason) noexcept
     cdef bint end_service(self) noexcept

@@ -468,6 +468,18 @@ cdef class SegmentedLog(AwaitedLog):
         return [(first, end) for segment in self.segments for first, end, _, _
                 in segment.damaged or ()]
 
+    @property
+    def first_damage(self):
+        """The offset where the first damaged range begins that is not deleted; None: all is whole.
+        """
+        cdef Segment segment
+        for segment in self.segments:
+            if segment.damaged is not None:
+                for first, end, _, _ in segment.damaged:
+                    if end > self.log_start_offset:
+                        return first
+        return None
+
     cdef bint marks_rest_damaged(self, Segment segment, int64_t offset, int error) noexcept:
         """Mark the rest of a sealed segment as damaged, from where its headers are invalid for a
         reader at an offset; return whether the reader may retry. The log goes offline for any
@@ -568,7 +580,15 @@ cdef class SegmentedLog(AwaitedLog):
         """Append with a new leader epoch from here on; the caller has made it durable first."""
         if self.epochs and self.epochs[-1][0] >= epoch:
             raise ValueError(f"epoch {epoch} of {self!r} is not above {self.epochs[-1][0]}")
-        self.epochs.append((epoch, self.log_end_offset))
+        self.begin_epoch(epoch, self.log_end_offset)
+
+    cdef void begin_epoch(self, int32_t epoch, int64_t offset) noexcept:
+        # A first epoch without batches is forgotten: of what was before this one nothing is known.
+        # (A log that was begun anew has such an entry: it must not tell a follower that an epoch
+        # that old ends here, because what the follower has of later ones may be right.)
+        if PyList_GET_SIZE(self.epochs) == 1 and self.epochs[0][1] == offset:
+            self.epochs.clear()
+        self.epochs.append((epoch, offset))
         self.leader_epoch = epoch
         self.turn.log_changes += 1
 

@@ -163,7 +163,7 @@ def rebuild(PartitionLog log, int64_t base_offset, int64_t end_offset, *, list e
         scan_segment(log, segment, &scan,
                      (<Segment>log.segments[i + 1]).base_offset if i < last else -1,
                      snapshot_offset, chunk)
-        keep_damages(old, segment)
+        keep_damages(old, segment, end_offset)
         # Entries that stayed may not be on the disk yet either.
         segment.is_index_dirty = segment.has_unsynced_aborts = True
         if i < last:
@@ -187,12 +187,13 @@ def rebuild(PartitionLog log, int64_t base_offset, int64_t end_offset, *, list e
     return end_offset
 
 
-cdef int keep_damages(Segment old, Segment segment) except -1:
-    # A check may have found what the scan does not see.
+cdef int keep_damages(Segment old, Segment segment, int64_t end_offset) except -1:
+    # A check may have found what the scan does not see. (Records that a file has lost at its end
+    # are damage without bytes.)
     if old.damaged is None:
         return 0
     segment.set_damaged([*{*(segment.damaged or ()), *[
-        each for each in old.damaged if each[3] <= segment.written]}])
+        each for each in old.damaged if each[0] < end_offset and each[3] <= segment.written]}])
     return 0
 
 

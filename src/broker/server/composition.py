@@ -214,7 +214,8 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
         cleaner.is_swapping,
         lambda: _scrub_settings(configs.current),
     )
-
+    if storage.opened.cluster is not None:
+        scrub.when_damaged(storage.opened.cluster.log_damaged)
     logs.files.before_cut(scrub.cut)
 
     def apply_level(level: Level) -> None:

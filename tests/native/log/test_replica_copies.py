@@ -173,7 +173,7 @@ def test_epochs_are_those_of_the_batches(replicas: Replicas) -> None:
     log.follow(7)
     data = placed(BATCH, 0, 1) + placed(BATCH, 1, 1) + placed(BATCH, 2, 4) + placed(BATCH, 3, 7)
     assert log.copy(data, high_watermark=0) is LogState.OK
-    assert log.epoch_entries == [(0, 0), (1, 0), (4, 2), (7, 3)]
+    assert log.epoch_entries == [(1, 0), (4, 2), (7, 3)]
     assert log.copy(placed(BATCH, 4, 4), high_watermark=0) is LogState.CORRUPT
 
 
@@ -343,7 +343,7 @@ def test_a_copy_diverges_where_its_last_epoch_ended_earlier_at_the_leader(
     replicas.elect(2)
     fill(replicas, 2)
     leader = replicas.leader
-    assert leader.epoch_entries == [(0, 0), (1, 0), (2, 3)]
+    assert leader.epoch_entries == [(1, 0), (2, 3)]
     # (last epoch, end) of a copy -> what it has in common with the leader
     assert leader.divergence(1, 3) is None
     assert leader.divergence(1, 4) == (1, 3)

@@ -236,3 +236,24 @@ def test_a_log_begun_anew_uses_a_new_file(logs: Logs) -> None:
     log.end_loading()
     assert bases_of(log) == [50]
     assert appended(log, BATCH) == 50
+
+
+def test_a_log_begun_anew_says_of_earlier_epochs_that_they_end_where_it_begins(logs: Logs) -> None:
+    log = written(logs)
+    log.begin_loading()
+    assert log.hold()
+    found = truncation.plan(log, 0)
+    assert found is not None
+    for base in found.removed:
+        (logs.folder() / f"{base:020d}.log").unlink()
+    truncation.cut(log, 0, 0)
+    truncation.rebuild(log, 0, 0, epochs=[(0, 0)], snapshot=b"", snapshot_offset=0)
+    truncation.recreate(log, 50)
+    log.end_hold()
+    log.end_loading()
+
+    log.lead(5, 1, [1, 2], [1])
+    appended(log, BATCH)
+
+    assert log.epoch_entries == [(5, 50)]
+    assert log.divergence(3, 70) == (3, 50)  # not up to the end of the follower's epoch 0

@@ -77,7 +77,7 @@ class ReplicationAudit:
     def opened(self, item: Item, broker_id: int, process: str, log: PartitionLog) -> Seen:
         """Note what a process has found in its directory."""
         durable = self._durable[item, broker_id]
-        if log.log_end_offset < durable:
+        if log.log_end_offset < durable and log.first_damage is None:
             raise Violation(
                 f"{process} has lost synced records of {item}: {log.log_end_offset} of {durable}"
             )
@@ -88,7 +88,7 @@ class ReplicationAudit:
         seen.end = self._starts[key] = log.segment_entries[0][0]
         self._grown(item, broker_id, seen, log)
         self._synced(item, broker_id, seen, log)
-        seen.watermark = log.high_watermark
+        seen.watermark = min(log.high_watermark, _end(log))
         return seen
 
     def lost_disk(self, broker_id: int, items: Iterable[Item]) -> None:
@@ -102,11 +102,11 @@ class ReplicationAudit:
         """Look at a replica after anything that a process did."""
         if log.local_end < seen.end or log.log_start_offset > seen.end:
             self._truncated(item, broker_id, seen, log)
-        if log.local_end > seen.end:
+        if _end(log) > seen.end:
             self._grown(item, broker_id, seen, log)
         if log.kept_offset != seen.durable:
             self._synced(item, broker_id, seen, log)
-        watermark = log.high_watermark
+        watermark = min(log.high_watermark, _end(log))
         if watermark == seen.watermark:
             return
         shown = f"{item} {seen.process}, epoch {log.known_epoch}: {seen.watermark}, {watermark}"
@@ -125,7 +125,8 @@ class ReplicationAudit:
     def _truncated(self, item: Item, broker_id: int, seen: Seen, log: PartitionLog) -> None:
         end = log.local_end
         key = (item, broker_id)
-        if end < seen.watermark and seen.end > self._starts[key]:  # it is not empty
+        kept = max(end, self.deleted[item])  # what is deleted need not be there
+        if kept < seen.watermark and seen.end > self._starts[key]:  # it is not empty
             raise Violation(f"{seen.process} cuts {item} to {end}, below {seen.watermark}")
         seen.watermark = log.high_watermark
         self._epochs[key] = {}
@@ -290,6 +291,12 @@ class ReplicationAudit:
             raise Violation(f"a replica has other bytes, {shown}")
 
 
+def _end(log: PartitionLog) -> int:
+    """Return the end of what a replica has written, or has not lost."""
+    damage = log.first_damage
+    return log.local_end if damage is None else min(damage, log.local_end)
+
+
 def _visible(log: PartitionLog, offset: int) -> Iterator[Stored]:
     while offset < log.high_watermark:
         for batch in split(log.read(offset, EVERYTHING)):
@@ -299,10 +306,10 @@ def _visible(log: PartitionLog, offset: int) -> Iterator[Stored]:
 
 def _unseen(log: PartitionLog, seen: Seen) -> Iterator[Stored]:
     for segment, data in written(log, seen.segment, seen.position):
-        if segment != seen.segment:
-            seen.segment, seen.position = segment, 0
         for batch in split(data):
-            if batch.end_offset > log.local_end:
-                return  # it is staged, or not written as a whole
+            if batch.end_offset > _end(log):
+                return  # it is staged, not written as a whole, or after damage
+            if segment != seen.segment:
+                seen.segment, seen.position = segment, 0
             seen.position += len(batch.data)
             yield batch

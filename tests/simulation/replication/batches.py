@@ -8,6 +8,7 @@ from tests.support.batches import batch_of
 
 _PREFIX = Struct(">qii")  # base offset, length, leader epoch
 _PREFIX_SIZE = 12  # which the length does not count
+_HEADER_SIZE = 61
 _LAST_DELTA = Struct(">i")
 _PRODUCER = Struct(">qhi")
 _LAST_DELTA_AT = 23
@@ -32,9 +33,9 @@ class Stored(NamedTuple):
 
 
 def split(data: bytes) -> Iterator[Stored]:
-    """Yield the batches of what was read from a log."""
+    """Yield the batches of what was read from a log; a rest may be torn."""
     position = 0
-    while position < len(data):
+    while position + _HEADER_SIZE <= len(data):
         base, length, epoch = _PREFIX.unpack_from(data, position)
         (delta,) = _LAST_DELTA.unpack_from(data, position + _LAST_DELTA_AT)
         end = position + _PREFIX_SIZE + length

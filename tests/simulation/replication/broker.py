@@ -393,6 +393,9 @@ class ReplicatedBroker(SimulatedBroker):
                 continue
             if item in self._loading:
                 continue
+            if self.is_repaired(log):
+                self._change(item, log, log.first_damage)
+                continue
             position = self.position_of(log)
             if position < log.log_end_offset:
                 waiting.add(leader)
@@ -455,6 +458,10 @@ class ReplicatedBroker(SimulatedBroker):
             else:
                 self.append(log, each, epochs[each.item])
         self._ask_all()
+
+    def is_repaired(self, log: Any) -> bool:
+        """Return whether a log is cut before records that its disk has lost."""
+        return log.first_damage is not None
 
     def append(self, log: Any, each: Answered, epoch: int) -> None:
         """Append what a leader has sent."""

@@ -280,6 +280,10 @@ def _keep_intact_since(patch: Patch) -> None:
     patch.setattr(Storage, "wipe", keep)
 
 
+def _keep_what_is_damaged(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "is_repaired", lambda *_: False)
+
+
 def _lose_records_silently(patch: Patch) -> None:
     patch.setattr(intact.Intact, "lost", lambda _: None)
 
@@ -374,12 +378,13 @@ MUTATIONS = {
     "who is being added does not count": Mutation(_wait_for_members_only, 19),
     "who is added is not looked at again": Mutation(_add_without_a_second_look, 83),
     "any incarnation is added": Mutation(_add_any_incarnation, 3),
-    "requests of any incarnation count": Mutation(_believe_any_incarnation, 46),
+    "requests of any incarnation count": Mutation(_believe_any_incarnation, 171),
     "eligible replicas are kept": Mutation(_keep_the_eligible, 2),
     "who has lost its disk counts": Mutation(_count_those_that_lost_their_disk),
     "absent members are forgotten": Mutation(_forget_since_when_members_are_absent, 8),
     "a wiped disk is intact": Mutation(_keep_intact_since),
     "a broker that has lost records tells nobody": Mutation(_lose_records_silently, 8),
+    "damaged records stay in a copy": Mutation(_keep_what_is_damaged, 282),
     "any live replica is elected": Mutation(_elect_any_replica),
     "a controller writes after its term": Mutation(_write_without_the_office, 813),
     "newer states are overwritten": Mutation(_overwrite_what_is_newer, 3),

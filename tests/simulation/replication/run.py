@@ -211,7 +211,7 @@ class ReplicationSimulation:
         process = Process(self.time, self.rng.randrange(1, 1 << 30))
         disk = self.disks[broker_id]
         self.audit.processes[f"process-{self._processes}"] = disk
-        disk.intact_since = self.storages[broker_id].start()
+        disk.intact_since = self.storages[broker_id].start(process.now_ms())
         broker = ReplicatedBroker(
             self.rng,
             process,

@@ -69,9 +69,14 @@ class Scrub:
         self._on_disk = on_disk
         self._is_swapping = is_swapping
         self._settings = settings
+        self._on_damage: list[Callable[[PartitionLog], object]] = []
         self._waiting: deque[tuple[PartitionLog, int]] = deque(maxlen=limits.DIGESTS_WAITING_MAX)
         self._checked: dict[Closed, int] = {}  # when each was last checked, where that is known
         self._cuts: Counter[str] = Counter()  # by folder: what was read before one says nothing
+
+    def when_damaged(self, callback: Callable[[PartitionLog], object]) -> None:
+        """Register a callback that gets a log whenever damage was found in it."""
+        self._on_damage.append(callback)
 
     # ---- segments just closed, or found broken -------------------------------------------------
 
@@ -230,6 +235,8 @@ class Scrub:
         if ranges:
             keep = partial(damages.write, folder, base, found.size, ranges, found.inode)
             await self._on_disk(keep)
+            for callback in self._on_damage:
+                callback(log)
         elif before:
             _log.warning(
                 "a damaged segment is intact again: folder=%s segment=%s",

@@ -69,6 +69,10 @@ class Directory(NamedTuple):
     intact: Intact
     io_thread: IoThread
 
+    async def lose(self) -> None:
+        """Note that durable records are gone. StorageError: that is not durable."""
+        await self.io_thread.run(self.intact.lost)
+
 
 class Cluster:
     """One broker's part of a cluster."""
@@ -112,6 +116,7 @@ class Cluster:
         )
         self._in_sync: InSync | None = None
         self._giving_up: GivingUp | None = None
+        self._replicating: Replicating | None = None
         self._table: TopicTable | None = None
         self._nodes = Nodes(metadata, clock.monotonic_ms)
         self.links = Links(self._nodes, _links_max)
@@ -200,6 +205,11 @@ class Cluster:
         if self._giving_up is not None and not self.node.is_shared:
             self._giving_up.log_failed(log)
 
+    def log_damaged(self, log: PartitionLog) -> None:
+        """Repair a copy in which damage was found."""
+        if self._replicating is not None:
+            self._replicating.damaged(log)
+
     def know_brokers(self, table: TopicTable) -> None:
         """Let the native path know the brokers: their racks, and the epochs of their registrations.
 
@@ -249,6 +259,16 @@ class Cluster:
         in_sync = self._in_sync = InSync(node, _Led(topics), turn, settings, lag_ms)
         giving_up = self._giving_up = GivingUp(node, _Held(topics), settings)
         probing = Probing(node)
+        replicating = self._replicating = Replicating(
+            node,
+            topics,
+            cutting,
+            Fetching.by(self._config, turn, poller),
+            partial(self._nodes.address_of, protocol="kafka"),
+            probing.suspect,
+        )
+        if self._directory is not None:
+            replicating.lose_with(self._directory.lose)
         return (
             node.metadata,
             following,
@@ -263,14 +283,7 @@ class Cluster:
             *(() if node.is_shared else (giving_up,)),
             # Workers have no copies: a log that one of them has open is not led by another one.
             *((probing,) if self._is_fencing_early and not node.is_shared else ()),
-            Replicating(
-                node,
-                topics,
-                cutting,
-                Fetching.by(self._config, turn, poller),
-                partial(self._nodes.address_of, protocol="kafka"),
-                probing.suspect,
-            ),
+            replicating,
             *self._intactness(topics),
             self.member,
         )

@@ -8,15 +8,21 @@ fetcher does so natively, until it has an event:
     the leader or the log refuses          it is tried again in a while, or when the image changes
 
 A log is truncated by a thread, while it is held: nobody copies or uses it.
+
+A log of which the disk has lost or damaged records is cut before them, and copied again from there:
+others have what is after the damage, too. If this broker counts as a member that has all of it, or
+may be about to be one, it registers anew first, with a directory that is not intact
+(core/cluster/eligibility.py): nobody may rely on a copy that is going to be cut.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
 from broker._native.replication.fetcher import ReplicaEvent
+from broker.core.cluster.eligibility import counts
 from broker.core.cluster.following_plan import FollowingPlan, Source
 from broker.core.cluster.image import Delta
 from broker.core.cluster.records import NO_EPOCH
@@ -74,6 +80,10 @@ class CopiedLog(Protocol):
     def log_end_offset(self) -> int:
         """The offset of the next record."""
 
+    @property
+    def first_damage(self) -> int | None:
+        """The offset of the first damaged records; None: all are whole."""
+
     def follow(self, epoch: int) -> None:
         """Follow the leader of an epoch."""
 
@@ -126,6 +136,10 @@ class Replicating(Service):
         self._fetching = fetching
         self._address_of = address_of
         self._suspect = suspect
+        self._lose: Callable[[], Awaitable[object]] | None = None
+        # The registration in which the copying of each has ended: leaders have heard of its end.
+        self._reported: dict[Item, int] = {}
+        self._worthless = NO_EPOCH  # the registration that is ended because of losses
         self._plan = FollowingPlan(node.metadata.image, node.broker_id)
         self._logs: dict[Item, CopiedLog] = {}
         self._items: dict[CopiedLog, Item] = {}
@@ -138,6 +152,13 @@ class Replicating(Service):
         node.metadata.when_changed(self._image_changed)
         node.member.when_phase_changes(self._epoch_changed)
 
+    def lose_with(self, lose: Callable[[], Awaitable[object]]) -> None:
+        """Set what notes durably that the directory has lost records, and lets it register anew.
+
+        Without it, what this broker registers says nothing of a directory.
+        """
+        self._lose = lose
+
     async def run(self) -> None:
         """Copy until cancelled."""
         while True:
@@ -145,6 +166,14 @@ class Replicating(Service):
             self._plan.tick(self._node.clock.monotonic_ms())
             await self._work()
             await self._wait(self._plan.due_ms)
+
+    def damaged(self, log: Any) -> None:  # noqa: ANN401 (a log)
+        """Copy a log anew in which damage was found: it is cut before it."""
+        item = self._items.get(log)
+        if item is not None and log.first_damage is not None:
+            self._end_copying(item)
+            self._plan.followed(item)
+            self._something.set()
 
     async def stop(self) -> None:
         """End all copying: the broker closes its logs next."""
@@ -170,6 +199,7 @@ class Replicating(Service):
     def _is_unfollowed(self, _log: CopiedLog, topic_id: bytes, partition: int) -> None:
         item = topic_id, partition
         self._forget(item)
+        self._reported.pop(item, None)
         self._plan.unfollowed(item)
 
     def _forget(self, item: Item) -> None:
@@ -230,12 +260,20 @@ class Replicating(Service):
             self._plan.failed(item, self._node.clock.monotonic_ms())
             return
         log.follow(source.epoch)
+        damage = log.first_damage
+        if damage is not None:
+            self._end_copying(item)
+            self._repair(item, log, damage)
+            return
         self._link(source.leader).add(log, item, source.epoch)
         self._copied[item] = source
 
     def _end_copying(self, item: Item) -> None:
         source = self._copied.pop(item, None)
-        link = None if source is None else self._links.get(source.leader)
+        if source is None:
+            return
+        self._reported[item] = self._node.member.epoch
+        link = self._links.get(source.leader)
         if link is not None:
             link.remove(item)
 
@@ -267,6 +305,7 @@ class Replicating(Service):
                 item = self._items.get(log)
                 if item is not None and self._copied.get(item) == (link.leader, epoch):
                     del self._copied[item]
+                    self._reported[item] = self._node.member.epoch
                     self._handle(link.leader, item, (kind, first, second))
 
     def _handle(self, leader: int, item: Item, event: tuple[ReplicaEvent, int, int]) -> None:
@@ -303,6 +342,39 @@ class Replicating(Service):
                 # It was begun at a log start within a batch (by a recovery that has found nothing
                 # else), and copies are of whole batches. The leader says where they begin.
                 self._cut(item, log, self._cutting.begin_anew, 0)
+
+    # ---- damage
+    # ---------------------------------------------------------------------------------------------
+
+    def _repair(self, item: Item, log: CopiedLog, damage: int) -> None:
+        """Cut a log before its first damage, once nobody relies on what it has."""
+        image, epoch = self._node.metadata.image, self._node.member.epoch
+        if not image.is_registered(self._node.broker_id, epoch):
+            self._plan.failed(item, self._node.clock.monotonic_ms())
+        elif self._lose is not None and (
+            self._reported.get(item) == epoch or counts(image, item, self._node.broker_id)
+        ):
+            self._plan.failed(item, self._node.clock.monotonic_ms())
+            if self._worthless != epoch:
+                self._worthless = epoch
+                self._tasks.begin(self._register_anew(self._lose))
+        else:
+            _log.warning(
+                "a replica is cut before its damaged records, and copied again from there:"
+                " topic=%s partition=%d offset=%d end_offset=%d",
+                *(log.topic, log.partition, damage, log.log_end_offset),
+            )
+            self._cut(item, log, self._cutting.truncate, damage)
+
+    async def _register_anew(self, lose: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await lose()
+        except StorageError as error:
+            _log.error("records are lost, which is not noted, tried again: error=%s", error)
+            self._worthless = NO_EPOCH
+
+    # ---- cuts
+    # ---------------------------------------------------------------------------------------------
 
     def _cut(self, item: Item, log: CopiedLog, cut: Callable[[Any, int], Any], offset: int) -> None:
         self._plan.hold(item)

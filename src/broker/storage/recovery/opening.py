@@ -22,7 +22,7 @@ from broker.model import limits
 from broker.model.settings import LONG_MAX
 from broker.segments import text_files
 from broker.segments.names import DAMAGE, DIGEST, LOG, SNAPSHOT, file_name, offsets_of
-from broker.storage.checkpoints import clean_segments
+from broker.storage.checkpoints import checkpoint, clean_segments
 from broker.storage.checkpoints.clean_segments import Digests
 from broker.storage.checkpoints.offset_checkpoints import OffsetCheckpoints
 from broker.storage.files import damages, digests, sidecar
@@ -68,6 +68,7 @@ class Opening:
         Returns whether all names in the folder are known to be synced. Raises StorageError.
         """
         is_synced = self._open(log, names)
+        _forget_lost_epochs(log)
         known = self._offsets.high_watermark(_key(log)) or 0
         if known > log.log_end_offset:
             _log.error(
@@ -257,6 +258,17 @@ class Opening:
         for base in offsets_of(file_ops.list_folder(str(folder)), LOG):
             _set_aside(folder / file_name(base, LOG))
         recovery.create(log, self._offsets.log_start(_key(log)))
+
+
+def _forget_lost_epochs(log: PartitionLog) -> None:
+    """Remove the epochs that begin above a log's end from their file.
+
+    Batches of older epochs may be copied there next; the next start must not read them as later.
+    """
+    file = Path(log.folder) / text_files.LEADER_EPOCHS
+    epochs = text_files.read_leader_epochs(Path(log.folder)) or []
+    if any(start > log.log_end_offset for _, start in epochs):
+        file_ops.write_file_atomic(str(file), checkpoint.leader_epochs(log.epoch_entries).encode())
 
 
 def _key(log: PartitionLog) -> tuple[str, int]:

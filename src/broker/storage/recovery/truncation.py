@@ -77,8 +77,8 @@ class Truncation:
         _log.info("log cut: %r offset=%d before=%d", log, offset, before)
         if log.high_watermark < watermark:
             _log.warning(
-                "records below the high watermark are removed, the leader does not have them:"
-                " folder=%s records=%d offsets=%d..%d",
+                "records below the high watermark are removed, they are damaged or their leader"
+                " does not have them: folder=%s records=%d offsets=%d..%d",
                 Path(log.folder).name,
                 watermark - log.high_watermark,
                 log.high_watermark,

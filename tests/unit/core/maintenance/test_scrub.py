@@ -210,6 +210,16 @@ def test_a_repaired_segment_is_served_and_its_damage_forgotten(
     assert not list(bench.logs.folder().glob("*.damage"))
 
 
+def test_a_log_in_which_damage_is_found_is_reported(bench: Bench) -> None:
+    reported: list[tuple[object, int | None]] = []
+    bench.scrub.when_damaged(lambda log: reported.append((log, log.first_damage)))
+    bench.flip(5, 2 * BATCH + 100)
+
+    bench.run()
+
+    assert reported == [(bench.log, 7)]
+
+
 def test_damage_met_by_a_reader_is_narrowed_by_a_check_of_the_segment(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:

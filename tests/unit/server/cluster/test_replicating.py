@@ -131,8 +131,29 @@ class Brokers:
         turn, poller = self.own.logs.turn, self.own.wire.poller
         fetching = Fetching(turn, poller, SELF, 500, 1, 10 << 20, 1 << 20, 30_000)
         node: Any = self.node
+        self.losses: list[int] = []  # the registration at each
         self.replicating = Replicating(node, self.logs, self.cutting, fetching, self.addresses.get)
+        self.replicating.lose_with(self._lose)
         self._running = asyncio.ensure_future(self.replicating.run())
+
+    async def _lose(self) -> None:
+        self.losses.append(self.node.epoch)
+
+    def register_anew(self, *, is_emptied: bool = True) -> None:
+        """Let broker 3 register again, with or without a directory that is intact."""
+        if is_emptied:
+            self.node.cluster.empty(SELF)
+        other = Cluster()
+        other.store = self.node.cluster.store
+        other.leases, other.intact_since = (
+            self.node.cluster.leases,
+            self.node.cluster.intact_since,
+        )
+        other.restart(SELF)
+        self.node.refresh()
+        for side in self.leaders.values():
+            side.wire.table.brokers = {SELF: self.node.image.brokers[SELF].epoch}
+        self.node.change_epoch(self.node.image.brokers[SELF].epoch)
 
     def lead(self, leader: int, partition: int = 0, epoch: int = 0) -> PartitionLog:
         """Let a broker's log lead; return it."""
@@ -443,3 +464,119 @@ async def test_a_partition_that_fails_again_and_again_is_logged_now_and_then(
         await all_of_them.until(lambda: "partition not copied" in caplog.text)
 
         assert "reason=error number=6 failures=3" in caplog.text
+
+
+def with_closed_segments(side: Side) -> PartitionLog:
+    """Return a log of batches 0..3 and 3..6, which are closed segments, and more after them."""
+    log = side.found[0]
+    log.configure(segment_bytes_max=1)
+    for _ in range(3):
+        appended(log, records(3))
+        side.logs.settle(log)
+    return log
+
+
+@in_a_loop
+async def test_a_replica_whose_broker_has_lost_records_is_cut_before_them_and_copied_again(
+    tmp_path: Path,
+) -> None:
+    async with brokers(tmp_path) as all_of_them:
+        log = with_closed_segments(all_of_them.own)
+        log.mark_damaged(3, [(4, 6, 0, 1)])
+        all_of_them.node.elect(0, 1, 1)
+        all_of_them.register_anew()
+        with_closed_segments(all_of_them.leaders[1])
+        all_of_them.lead(1, epoch=1)
+
+        async def repair(log: PartitionLog) -> None:
+            log.mark_damaged(3, [])
+
+        all_of_them.cutting.work = repair
+        all_of_them.follow(epoch=1)
+
+        await all_of_them.until(lambda: bool(all_of_them.connections(1)))
+        assert all_of_them.cutting.cut == [("truncate", 0, 4)]
+        assert all_of_them.losses == []
+
+
+@pytest.mark.parametrize("is_found_later", [False, True])
+@in_a_loop
+async def test_a_member_registers_as_not_intact_before_its_replica_is_cut(
+    tmp_path: Path, *, is_found_later: bool
+) -> None:
+    async with brokers(tmp_path) as all_of_them:
+        log = with_closed_segments(all_of_them.own)
+        leading = with_closed_segments(all_of_them.leaders[1])
+        leading.lead(1, 1, [1, 2, 3], [1, 3])
+        all_of_them.node.elect(0, 1, 1)
+        if is_found_later:
+            all_of_them.register_anew()
+            all_of_them.follow(epoch=1)
+            await all_of_them.until(lambda: leading.replica_states()[1][2] == 9)
+        log.mark_damaged(0, [(0, 3, 0, 1)])
+        if is_found_later:
+            all_of_them.replicating.damaged(log)
+        else:
+            all_of_them.follow(epoch=1)
+
+        await all_of_them.until(lambda: bool(all_of_them.losses))
+        await asyncio.sleep(0.3)  # it is tried again meanwhile
+        assert all_of_them.cutting.cut == []
+        assert all_of_them.losses == [all_of_them.node.epoch]
+        all_of_them.register_anew()
+
+        await all_of_them.until(lambda: bool(all_of_them.cutting.cut))
+        assert all_of_them.cutting.cut == [("truncate", 0, 0)]
+        assert len(all_of_them.losses) == 1
+
+
+@in_a_loop
+async def test_a_registration_that_still_counts_as_intact_is_ended_again(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as all_of_them:
+        with_closed_segments(all_of_them.own).mark_damaged(3, [(3, 6, 0, 1)])
+        all_of_them.node.elect(0, 1, 1)
+        all_of_them.lead(1, epoch=1)
+        all_of_them.follow(epoch=1)
+        await all_of_them.until(lambda: len(all_of_them.losses) == 1)
+
+        all_of_them.register_anew(is_emptied=False)
+
+        await all_of_them.until(lambda: len(all_of_them.losses) == 2)
+        assert all_of_them.cutting.cut == []
+
+
+@in_a_loop
+async def test_a_replica_that_is_copied_by_a_lost_member_is_not_cut_in_that_registration(
+    tmp_path: Path,
+) -> None:
+    async with brokers(tmp_path) as all_of_them:
+        log = with_closed_segments(all_of_them.own)
+        leading = with_closed_segments(all_of_them.leaders[1])
+        leading.lead(1, 1, [1, 2, 3], [1, 3])
+        all_of_them.node.elect(0, 1, 1)
+        all_of_them.follow(epoch=1)
+        await all_of_them.until(lambda: leading.replica_states()[1][2] == 9)
+        all_of_them.register_anew()  # it counts no more, but it may be about to be added
+        log.mark_damaged(0, [(0, 3, 0, 1)])
+
+        all_of_them.replicating.damaged(log)
+
+        await all_of_them.until(lambda: bool(all_of_them.losses))
+        assert all_of_them.cutting.cut == []
+
+
+@in_a_loop
+async def test_deleted_damaged_records_do_not_matter_to_a_replica(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as all_of_them:
+        log = with_closed_segments(all_of_them.own)
+        log.move_log_start(3)
+        log.mark_damaged(0, [(1, 3, 0, 1)])
+        with_closed_segments(all_of_them.leaders[1])
+        all_of_them.node.elect(0, 1, 1)
+        all_of_them.lead(1, epoch=1)
+
+        all_of_them.follow(epoch=1)
+        all_of_them.replicating.damaged(log)
+
+        await all_of_them.until(lambda: bool(all_of_them.connections(1)))
+        assert (all_of_them.losses, all_of_them.cutting.cut) == ([], [])

@@ -168,12 +168,12 @@ def test_epochs_from_the_cut_on_are_removed_durably(broker: CutLog) -> None:
         appended(log, records(2))
     broker.finish(log)
     broker.checkpoint()
-    assert text_files.read_leader_epochs(Path(log.folder)) == [(0, 0), (1, 0), (2, 2), (3, 4)]
+    assert text_files.read_leader_epochs(Path(log.folder)) == [(1, 0), (2, 2), (3, 4)]
 
     broker.cut(log, 2)
 
-    assert log.epoch_entries == [(0, 0), (1, 0)]
-    assert text_files.read_leader_epochs(Path(log.folder)) == [(0, 0), (1, 0)]
+    assert log.epoch_entries == [(1, 0)]
+    assert text_files.read_leader_epochs(Path(log.folder)) == [(1, 0)]
 
 
 def test_the_recovery_point_is_lowered(broker: CutLog) -> None:
@@ -265,6 +265,57 @@ def test_a_cut_log_is_attached_after_a_clean_stop(
     assert again.partitions.is_clean
     assert content_of(again.open()) == stored
     assert not [each for each in caplog.records if "read" in each.getMessage()]
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_a_log_with_damaged_records_is_cut_before_them(
+    broker: CutLog, left: int, *, is_cut_off: bool
+) -> None:
+    bases = grown(broker)
+    stored = content_of(the_log(broker))
+    file = Path(the_log(broker).folder) / file_name(bases[1], LOG)
+    data = file.read_bytes()
+    position = sum(len(each) for each in stored[bases[1] : bases[1] + left])
+    file.write_bytes(
+        data[:position] if is_cut_off else data[: position + 70] + b"?" + data[position + 71 :]
+    )
+    (broker.path / text_files.RECOVERY_POINTS).unlink()  # all of it is read at the start
+    again = CutLog(broker.path, COMMIT)
+    log = again.open()
+    damage = log.first_damage
+    assert damage == bases[1] + left
+    assert log.log_end_offset == 12
+
+    again.cut(log, damage)
+
+    assert log.first_damage is None
+    assert content_of(log) == stored[:damage]
+    assert not [name for name in files_of(log) if name.endswith(".damage")]
+    for _ in range(5):
+        appended(log, records(size=190))
+        again.finish(log)
+    stored = content_of(log)
+    assert len(stored) == damage + 5
+    after = CutLog(broker.path, COMMIT).open()
+    assert (after.first_damage, content_of(after)) == (None, stored)
+
+
+def test_epochs_of_what_a_crash_has_lost_are_removed_durably(broker: CutLog) -> None:
+    log = broker.make()
+    for epoch in (1, 2, 3):
+        log.start_epoch(epoch)
+        appended(log, records(2))
+    broker.finish(log)
+    broker.checkpoint()
+    file = Path(log.folder) / file_name(0, LOG)
+    file.write_bytes(content_of(log)[0])
+    (broker.path / text_files.RECOVERY_POINTS).unlink()
+
+    again = CutLog(broker.path, COMMIT).open()
+
+    assert again.log_end_offset == 2
+    assert text_files.read_leader_epochs(Path(log.folder)) == [(1, 0), (2, 2)]
 
 
 # ---- begun anew -------------------------------------------------------------------------------
