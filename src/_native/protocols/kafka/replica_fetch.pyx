@@ -500,7 +500,7 @@ cdef class ReplicaSession(ParkedFetch):
 
 @cython.final
 cdef class ReplicaSessions:
-    """The sessions of all replicas: one per connection of a replica."""
+    """The sessions of all replicas: one of each."""
 
     def __cinit__(self, int32_t sessions_max=limits.REPLICA_SESSIONS_MAX,
                   int64_t partitions_max=limits.REPLICA_PARTITIONS_HELD_MAX,
@@ -581,11 +581,15 @@ cdef class ReplicaSessions:
         return 0
 
     cdef bint can_register(self, Connection connection, FetchRequest* request):
-        # The earlier sessions of its connection, and those of connections that have been closed,
-        # have ended. Without room the replica fetches without a session.
+        # The earlier sessions of its connection, those of connections that have been closed, and
+        # those of the same replica have ended: what the network still brings of those would name
+        # positions that are not true any more, and those are only named again when they change. (If
+        # this request is such a late one, the replica begins another session, with all positions.)
+        # Without room the replica fetches without a session.
         cdef ReplicaSession other
         for other in list(self.by_id.values()):
-            if other.origin is connection or other.origin.is_closed:
+            if (other.origin is connection or other.origin.is_closed
+                    or other.replica_id == request.replica_id):
                 self.end(other)
         return len(self.by_id) < self.sessions_max and self.partitions <= self.partitions_max
 

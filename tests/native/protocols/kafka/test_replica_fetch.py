@@ -514,6 +514,28 @@ def test_a_new_session_ends_those_of_closed_connections(cluster: Wire, replica: 
     assert cluster.sessions.replicas.partitions == 1
 
 
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_a_new_session_of_a_replica_ends_its_last_one_over_another_connection(
+    cluster: Wire, replica: Replica, *, is_waiting: bool
+) -> None:
+    write(cluster, 0)
+    replica.ask(wanted(0, 0))
+    if is_waiting:
+        replica.send(max_wait_ms=WAIT_MS)
+        assert replica.is_waiting
+    later = Replica(cluster)
+    later.ask(wanted(0, 2, last=0))
+
+    # What the network has held up since before the replica gave its connection up.
+    replica.send(wanted(0, 0))
+
+    late = [replica.take(each)["error_code"] for each in replica.client.wait_frames(1 + is_waiting)]
+    assert late == [0] * is_waiting + [70]
+    assert cluster.log().replica_states()[0][2] == 2
+    assert len(cluster.sessions.replicas) == 1
+    assert later.ask()["error_code"] == 0
+
+
 def test_a_session_belongs_to_its_replica(cluster: Wire, replica: Replica) -> None:
     replica.ask(wanted(0, 0))
     cluster.table.brokers = {REPLICA: REPLICA_EPOCH, 3: 71}
