@@ -11,6 +11,7 @@ cdef class ReplicatedLog(SyncedLog):
     cdef Replication replication          # None: the partition has no other replica
     cdef readonly int32_t known_epoch     # of the state that gave it its role; -1: none yet
     cdef int32_t min_isr                  # min.insync.replicas
+    cdef int32_t terms                    # how often it has forgotten what replicas have
 
     cdef LogStatus note_position(self, int32_t replica, int64_t replica_epoch, int64_t offset,
                                  int64_t log_start) noexcept

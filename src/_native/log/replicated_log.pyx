@@ -60,6 +60,7 @@ cdef class ReplicatedLog(SyncedLog):
         Raises ValueError for an epoch older than the log's.
         """
         cdef bint is_new = epoch > self.known_epoch or self.is_follower
+        cdef bint has_forgotten
         if epoch < max(self.known_epoch, self.leader_epoch):
             raise ValueError(f"epoch {epoch} of {self!r} is below {self.leader_epoch} or "
                              f"{self.known_epoch}")
@@ -75,10 +76,14 @@ cdef class ReplicatedLog(SyncedLog):
             self.end_replication()
             return
         self.begin_replication()
-        self.replication.set_replicas(self_id, replicas, self.turn.steady_ms)
+        has_forgotten = self.replication.set_replicas(self_id, replicas, self.turn.steady_ms) > 0
         if is_new:
+            has_forgotten = True
             self.replication.forget_positions(self.turn.steady_ms)
             self.replication.epoch_start = self.log_end_offset
+        if has_forgotten:
+            self.terms += 1
+            self.wake_all()      # who reads for a replica, and knows its position, notes it again
         self.set_isr(isr, len(isr) if committed < 0 else committed)
 
     def follow(self, int32_t epoch):

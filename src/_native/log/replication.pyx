@@ -46,11 +46,14 @@ cdef class Replication:
         return NULL
 
     cdef int set_replicas(self, int32_t self_id, list replicas, int64_t now_ms) except -1:
-        """Set which brokers have a replica; what is known of those that stay is kept."""
+        """Set which brokers have a replica; what is known of those that stay is kept.
+
+        Return how many are new.
+        """
         cdef list others = [replica for replica in replicas if replica != self_id]
         cdef Follower* followers = <Follower*>calloc(len(others) or 1, sizeof(Follower))
         cdef Follower* known
-        cdef int32_t count = 0
+        cdef int32_t count = 0, added = 0
         if followers == NULL:
             raise MemoryError
         for replica in others:
@@ -60,11 +63,12 @@ cdef class Replication:
             else:
                 followers[count].id = replica
                 reset(&followers[count], now_ms)
+                added += 1
             count += 1
         free(self.followers)
         self.followers = followers
         self.follower_count = count
-        return 0
+        return added
 
     cdef int set_in_sync(self, list isr) except -1:
         """Set which replicas are in sync; the others may be proposed again."""

@@ -125,18 +125,23 @@ class NativeLogs:
         for callback in self._on_release:
             await callback(log)
 
-    async def truncate(self, log: PartitionLog, offset: int) -> None:
+    async def truncate(self, log: PartitionLog, offset: int, epoch: int) -> None:
         """Remove what a log that follows has from an offset on, durably.
+
+        Nothing if it does not follow in this leader epoch any more when its files are free: what
+        the leader of that epoch lacked may have been acknowledged meanwhile.
 
         DiskFull: nothing has changed, try again later; StorageError: the log is offline.
         """
-        await self._cut(log, offset, partial(self._partitions.truncate, log, offset))
+        await self._cut(log, offset, epoch, partial(self._partitions.truncate, log, offset))
 
-    async def begin_anew(self, log: PartitionLog, offset: int) -> None:
+    async def begin_anew(self, log: PartitionLog, offset: int, epoch: int) -> None:
         """Remove everything that a log has: it begins at an offset. As `truncate`."""
-        await self._cut(log, 0, partial(self._partitions.begin_anew, log, offset))
+        await self._cut(log, 0, epoch, partial(self._partitions.begin_anew, log, offset))
 
-    async def _cut(self, log: PartitionLog, offset: int, change: Callable[[], None]) -> None:
+    async def _cut(
+        self, log: PartitionLog, offset: int, epoch: int, change: Callable[[], None]
+    ) -> None:
         """Change a log in the I/O thread, while nobody else uses it."""
         while log in self._cutting:
             await self._cutting[log].wait()
@@ -146,7 +151,9 @@ class NativeLogs:
                 await callback(log, offset)
             await self._loader.until_loaded([log])
             if not log.is_follower or log.is_released or log.is_deleted:
-                return  # it leads by now, or is closed: who follows in another epoch asks again
+                return  # it leads by now, or is closed
+            if log.known_epoch != epoch:
+                return  # the leader of that epoch is asked again
             log.begin_loading()
             try:
                 await self._change(log, change)

@@ -17,6 +17,8 @@ from tests.unit.storage.broker_run import BATCH, CONFIG, TOPIC_ID, BrokerRun
 if TYPE_CHECKING:
     from broker.core.topics.deletion import Deletions
 
+EPOCH = 1  # of the leader that the log follows
+
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerRun]:
@@ -40,7 +42,7 @@ def with_log(
         for _ in range(3):
             log.append(BATCH)
         broker.end_synced(log)
-        log.follow(1)
+        log.follow(EPOCH)
         await scenario(logs, log)
         loader.stop()
         io_thread.stop()
@@ -51,7 +53,7 @@ def with_log(
 
 def test_a_log_is_cut(broker: BrokerRun) -> None:
     async def scenario(logs: NativeLogs, log: PartitionLog) -> None:
-        cutting = asyncio.ensure_future(logs.truncate(log, 1))
+        cutting = asyncio.ensure_future(logs.truncate(log, 1, EPOCH))
         await asyncio.sleep(0)
         assert log.is_loading
         await cutting
@@ -65,7 +67,7 @@ def test_a_log_is_cut(broker: BrokerRun) -> None:
 
 def test_a_log_is_begun_anew(broker: BrokerRun) -> None:
     async def scenario(logs: NativeLogs, log: PartitionLog) -> None:
-        await logs.begin_anew(log, 70)
+        await logs.begin_anew(log, 70, EPOCH)
 
     log = with_log(broker, scenario)
 
@@ -81,16 +83,31 @@ def test_others_leave_the_files_before(broker: BrokerRun) -> None:
 
     async def scenario(logs: NativeLogs, log: PartitionLog) -> None:
         logs.before_cut(leave)
-        await logs.truncate(log, 2)
+        await logs.truncate(log, 2, EPOCH)
 
     with_log(broker, scenario)
 
     assert told == [(2, False, 3)]
 
 
+def test_a_log_that_has_led_before_its_files_are_free_is_not_cut(broker: BrokerRun) -> None:
+    async def lead_and_follow(log: PartitionLog, _offset: int) -> None:
+        log.lead(EPOCH + 1, 1, [1, 2], [1, 2])
+        log.follow(EPOCH + 2)
+
+    async def scenario(logs: NativeLogs, log: PartitionLog) -> None:
+        logs.before_cut(lead_and_follow)
+        await logs.truncate(log, 1, EPOCH)
+
+    log = with_log(broker, scenario)
+
+    assert log.log_end_offset == 3
+    assert not log.is_loading
+
+
 def test_a_log_is_released_after_its_cut(broker: BrokerRun) -> None:
     async def scenario(logs: NativeLogs, log: PartitionLog) -> None:
-        await asyncio.gather(logs.truncate(log, 1), logs.release(log))
+        await asyncio.gather(logs.truncate(log, 1, EPOCH), logs.release(log))
 
     log = with_log(broker, scenario)
 
@@ -110,7 +127,7 @@ def failing(broker: BrokerRun, monkeypatch: pytest.MonkeyPatch, failure: Excepti
 
     async def scenario(logs: NativeLogs, log: PartitionLog) -> None:
         with pytest.raises(StorageError):
-            await logs.truncate(log, 1)
+            await logs.truncate(log, 1, EPOCH)
 
     return with_log(broker, scenario)
 
@@ -132,7 +149,7 @@ def test_a_log_stays_in_service_if_the_disk_is_full(
 
 def test_a_cancelled_cut_is_waited_for(broker: BrokerRun) -> None:
     async def scenario(logs: NativeLogs, log: PartitionLog) -> None:
-        cutting = asyncio.ensure_future(logs.truncate(log, 1))
+        cutting = asyncio.ensure_future(logs.truncate(log, 1, EPOCH))
         await asyncio.sleep(0)
         cutting.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -23,6 +23,7 @@ cdef struct ReplicaNode:
     int32_t last_epoch         # of the last record that it has; -1: none
     int64_t offset             # below it, the replica has everything on its disk
     int64_t log_start          # of the replica's log
+    int32_t term               # of the log (ReplicatedLog.terms) in which that was noted
     int32_t bytes_max
     int16_t refusal            # why it was refused when it was last examined; 0: it was not
     int16_t sent_error
@@ -61,6 +62,7 @@ cdef class ReplicaSession(ParkedFetch):
     cdef void forget(self, FetchRequest* request)
     cdef void resolve(self, ReplicaNode* node)
     cdef void examine(self, ReplicaNode* node)
+    cdef bint is_forgotten(self, ReplicaNode* node) noexcept
     cdef int16_t error_of(self, ReplicaNode* node) noexcept
     cdef bint has_records(self, ReplicaNode* node) noexcept
     cdef bint has_deleted(self, ReplicaNode* node) noexcept

@@ -12,6 +12,9 @@ error, or the end of the last common epoch if the logs diverge (KIP-595), is sen
 after the replica has named the partition again; until then the partition is looked up anew at each
 request, and its data follows when the error is gone.
 
+A broker that is fenced for a moment leads again in the same epoch, and its logs have forgotten the
+positions. They are noted again with the next request: the replica may have no reason to name them.
+
 A partition costs nothing while it does not change. A request waits for min_bytes of records, an
 error, a divergence or a log start that moves: who deletes records may wait for the replicas. A high
 watermark that moves is in the next answer; if there is nothing else to tell, that is
@@ -190,7 +193,8 @@ cdef class ReplicaSession(ParkedFetch):
         free(node)
 
     cdef void apply(self, FetchRequest* request):
-        # Applies the partitions that the request names, and looks again at those with an error.
+        # Applies the partitions that the request names, and looks again at those with an error, or
+        # whose positions the logs have forgotten.
         cdef Wanted* wanted
         cdef ReplicaNode* node
         cdef Watch* watch = self.owner.ready_head
@@ -198,7 +202,7 @@ cdef class ReplicaSession(ParkedFetch):
         while watch != NULL:
             node = <ReplicaNode*>watch
             watch = watch.ready_next
-            if node.sent_error != 0:
+            if node.sent_error != 0 or self.is_forgotten(node):
                 self.examine(node)
         for i in range(request.wanted):
             wanted = &request.named[i]
@@ -278,14 +282,21 @@ cdef class ReplicaSession(ParkedFetch):
             return
         status = log.note_position(
             self.replica_id, self.replica_epoch, node.offset, node.log_start)
-        if status == LOG_NOT_REPLICA:
+        if status == LOG_OK:
+            node.term = log.terms
+        elif status == LOG_NOT_REPLICA:
             node.refusal = ERROR_UNKNOWN_LEADER_EPOCH    # it may know of the replica later
         elif status == LOG_OUT_OF_RANGE:
             node.refusal = ERROR_OFFSET_OUT_OF_RANGE
         elif status == LOG_OFFLINE:
             node.refusal = ERROR_KAFKA_STORAGE_ERROR
-        elif status != LOG_OK:
+        else:
             node.refusal = ERROR_NOT_LEADER_OR_FOLLOWER
+
+    cdef bint is_forgotten(self, ReplicaNode* node) noexcept:
+        """Return whether the log has forgotten the position that the replica has named last."""
+        return node.log != NULL and node.term != (<PartitionLog>node.log).terms and (
+            not node.is_diverging and self.error_of(node) == 0)
 
     cdef int16_t error_of(self, ReplicaNode* node) noexcept:
         """Return the error of a partition at this moment, or 0."""
@@ -425,7 +436,7 @@ cdef class ReplicaSession(ParkedFetch):
                 self.put_partition(queue, node, &left, &is_first)
                 parts += 1
             # What is left to send, or may be led here by the next request.
-            if node.sent_error != 0 or self.has_records(node):
+            if node.sent_error != 0 or self.has_records(node) or self.is_forgotten(node):
                 self.mark(&node.watch)
         if before != NULL:
             put_padded(at, parts + 1)
@@ -500,7 +511,7 @@ cdef class ReplicaSession(ParkedFetch):
 
 @cython.final
 cdef class ReplicaSessions:
-    """The sessions of all replicas: one per connection of a replica."""
+    """The sessions of all replicas: one of each."""
 
     def __cinit__(self, int32_t sessions_max=limits.REPLICA_SESSIONS_MAX,
                   int64_t partitions_max=limits.REPLICA_PARTITIONS_HELD_MAX,
@@ -581,11 +592,15 @@ cdef class ReplicaSessions:
         return 0
 
     cdef bint can_register(self, Connection connection, FetchRequest* request):
-        # The earlier sessions of its connection, and those of connections that have been closed,
-        # have ended. Without room the replica fetches without a session.
+        # The earlier sessions of its connection, those of connections that have been closed, and
+        # those of the same replica have ended: what the network still brings of those would name
+        # positions that are not true any more, and those are only named again when they change. (If
+        # this request is such a late one, the replica begins another session, with all positions.)
+        # Without room the replica fetches without a session.
         cdef ReplicaSession other
         for other in list(self.by_id.values()):
-            if other.origin is connection or other.origin.is_closed:
+            if (other.origin is connection or other.origin.is_closed
+                    or other.replica_id == request.replica_id):
                 self.end(other)
         return len(self.by_id) < self.sessions_max and self.partitions <= self.partitions_max
 

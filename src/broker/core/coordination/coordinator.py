@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import partial
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeAlias, TypeVar, cast
 
 from broker.codec import encode
 from broker.codec.control_records import Marker, encode_marker
@@ -57,18 +57,31 @@ def put_response(future: Future[ResponseT], response: ResponseT) -> None:
 class Waiter(Generic[ResponseT]):
     """A request that waits for its response: the token that this driver gives to machines."""
 
-    __slots__ = ("_refusal", "answer")
+    __slots__ = ("_refusal", "answer", "is_patient")
 
     def __init__(
-        self, answer: Callable[[ResponseT], None], refusal: Callable[[ErrorCode], ResponseT]
+        self,
+        answer: Callable[[ResponseT], None],
+        refusal: Callable[[ErrorCode], ResponseT],
+        *,
+        is_patient: bool = False,
     ) -> None:
-        """Keep what sends the response, and how an error is expressed in one of its kind."""
+        """Keep what sends the response, and how an error is expressed in one of its kind.
+
+        `is_patient`: it waits for what was appended as long as that may become durable. Nobody else
+        would ask again for what follows from it.
+        """
         self.answer = answer
+        self.is_patient = is_patient
         self._refusal = refusal
 
     def refuse(self, error: ErrorCode) -> None:
         """Respond with an error."""
         self.answer(self._refusal(error))
+
+
+# The end of what was appended, when the replies are refused (0: never), and the replies.
+_Held: TypeAlias = tuple[int, int, list[tuple[Token, ResponseT]]]
 
 
 class PartitionState(Enum):
@@ -112,7 +125,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         self._end_offset = log.log_end_offset
         self._awaited_offset = 0  # the log will call back when this offset is durable
         # End offset, when they are refused (0: never), and the replies.
-        self._held: deque[tuple[int, int, list[tuple[Token, ResponseT]]]] = deque()
+        self._held: deque[_Held[ResponseT]] = deque()
         self._replies_later = False  # this turn has sent REPLIES_PER_TURN
         self._in_steps: set[Token] = set()  # requests whose decisions are not all applied yet
 
@@ -351,14 +364,22 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
 
     def refuse_late(self, now_ms: int) -> None:
         """Refuse the replies that have waited for other replicas for too long."""
+        late: list[_Held[ResponseT]] = []
         while self._held and 0 < self._held[0][1] <= now_ms:
-            _, _, replies = self._held.popleft()
-            _refuse((token for token, _ in replies), ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            late.append(self._held.popleft())
+        kept = _refuse_impatient(late)
+        due_ms = now_ms + COORDINATOR_REPLY_MS
+        self._held.extendleft((end, due_ms, replies) for end, _, replies in reversed(kept))
 
     def _refuse_held(self) -> None:
-        held = [token for _, _, replies in self._held for token, _ in replies]
+        held = list(self._held)
         self._held.clear()
-        _refuse(held, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        kept = _refuse_impatient(held)
+        self._held.extendleft(reversed(kept))
+        if kept and kept[-1][0] > self._awaited_offset:
+            # (As often as the replicas become too few.)
+            self._awaited_offset = kept[-1][0]
+            self._log.when_durable(kept[-1][0], self._release)
 
     # ---- stop ------------------------------------------------------------------------------------
 
@@ -382,6 +403,19 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
 def _waiter(token: Token) -> Waiter[object]:
     """Return the token as the Waiter that it is: machines do not look inside."""
     return cast("Waiter[object]", token)
+
+
+def _refuse_impatient(held: "Iterable[_Held[ResponseT]]") -> "list[_Held[ResponseT]]":
+    """Refuse replies because of too few replicas; return those that go on waiting."""
+    kept: list[_Held[ResponseT]] = []
+    refused: list[Token] = []
+    for end_offset, due_ms, replies in held:
+        patient = [each for each in replies if _waiter(each[0]).is_patient]
+        refused += [token for token, _ in replies if not _waiter(token).is_patient]
+        if patient:
+            kept.append((end_offset, due_ms, patient))
+    _refuse(refused, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return kept
 
 
 def _refuse(tokens: Iterable[Token], error: ErrorCode) -> None:

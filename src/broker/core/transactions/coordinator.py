@@ -74,7 +74,7 @@ class TransactionCoordinator(
         settings = settings or commands.TransactionSettings()
         transaction_limits = TransactionLimits(settings, self.shards)
         # Replies for the end driver are addressed to this waiter, which never goes.
-        outbox: Waiter[commands.Response] = Waiter(self._take, lambda error: error)
+        outbox: Waiter[commands.Response] = Waiter(self._take, lambda error: error, is_patient=True)
         super().__init__(
             TRANSACTIONS_TOPIC,
             partition_count,

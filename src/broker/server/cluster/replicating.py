@@ -104,11 +104,14 @@ class FollowedLogs(Protocol):
 class Cutting(Protocol):
     """What changes a log that follows, in a thread, while nobody else uses it."""
 
-    async def truncate(self, log: Any, offset: int) -> None:  # noqa: ANN401 (a log)
-        """Remove everything from an offset on, durably; StorageError: the log is offline."""
+    async def truncate(self, log: Any, offset: int, epoch: int) -> None:  # noqa: ANN401 (a log)
+        """Remove everything from an offset on, durably, as the leader of an epoch has it.
 
-    async def begin_anew(self, log: Any, offset: int) -> None:  # noqa: ANN401 (a log)
-        """Remove everything, and begin at an offset, durably."""
+        Nothing if the log has another role by then; StorageError: the log is offline.
+        """
+
+    async def begin_anew(self, log: Any, offset: int, epoch: int) -> None:  # noqa: ANN401 (a log)
+        """Remove everything, and begin at an offset, durably; as `truncate`."""
 
 
 class Replicating(Service):
@@ -304,7 +307,8 @@ class Replicating(Service):
                     continue
                 item = self._items.get(log)
                 if item is not None and self._copied.get(item) == (link.leader, epoch):
-                    del self._copied[item]
+                    # (It may be copied again already, if it was reported anew meanwhile.)
+                    self._end_copying(item)
                     self._reported[item] = self._node.member.epoch
                     self._handle(link.leader, item, (kind, first, second))
 
@@ -376,16 +380,23 @@ class Replicating(Service):
     # ---- cuts
     # ---------------------------------------------------------------------------------------------
 
-    def _cut(self, item: Item, log: CopiedLog, cut: Callable[[Any, int], Any], offset: int) -> None:
+    def _cut(
+        self, item: Item, log: CopiedLog, cut: Callable[[Any, int, int], Any], offset: int
+    ) -> None:
         self._plan.hold(item)
-        self._tasks.begin(self._cut_and_release(item, log, cut, offset))
+        self._tasks.begin(self._cut_and_release(item, log, cut, (offset, log.known_epoch)))
 
     async def _cut_and_release(
-        self, item: Item, log: CopiedLog, cut: Callable[[Any, int], Any], offset: int
+        self,
+        item: Item,
+        log: CopiedLog,
+        cut: Callable[[Any, int, int], Any],
+        where: tuple[int, int],
     ) -> None:
+        offset, epoch = where
         has_failed = True
         try:
-            await cut(log, offset)
+            await cut(log, offset, epoch)
             has_failed = False
         except StorageError as error:
             _log.error(

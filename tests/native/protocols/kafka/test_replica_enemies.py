@@ -101,7 +101,9 @@ def test_a_session_is_used_over_its_own_connection_only(wire: Wire, enemy: Repli
 
 
 def test_sessions_above_their_number_are_none(wire: Wire) -> None:
-    others = [Replica(wire) for _ in range(SESSIONS_MAX + 2)]
+    many = range(REPLICA, REPLICA + SESSIONS_MAX + 2)
+    wire.table.brokers = dict.fromkeys(many, REPLICA_EPOCH)
+    others = [Replica(wire, each) for each in many]
 
     given = [each.ask(wanted(0, 0))["session_id"] for each in others]
 

@@ -313,6 +313,42 @@ def test_a_new_leader_epoch_answers_the_fetch_that_waits(cluster: Wire, replica:
     assert errors(replica.answer()) == {1: 6}
 
 
+def test_the_position_of_a_replica_that_was_none_for_a_moment_is_noted_again(
+    cluster: Wire, replica: Replica
+) -> None:
+    write(cluster, 0)
+    replica.ask(wanted(0, 2, last=0))
+    replica.ask()
+
+    cluster.log().lead(0, LEADER, [LEADER, 3], [LEADER])
+    cluster.log().lead(0, LEADER, [LEADER, REPLICA], [LEADER])
+
+    assert replica.ask()["error_code"] == 0
+    assert cluster.log().replica_states()[0][2] == 2
+
+
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_positions_are_noted_again_when_the_log_leads_again_in_its_epoch(
+    cluster: Wire, replica: Replica, *, is_waiting: bool
+) -> None:
+    write(cluster, 0)
+    replica.ask(wanted(0, 2, last=0))
+    replica.ask()
+    if is_waiting:
+        replica.send(max_wait_ms=WAIT_MS)
+        assert replica.is_waiting
+
+    # A leader is fenced while its lease is in doubt.
+    cluster.log().follow(0)
+    lead(cluster.log())
+    assert cluster.log().replica_states()[0][2] == -1
+    replica.send()
+
+    for frame in replica.client.wait_frames(1 + is_waiting):
+        assert errors(replica.take(frame)) == {}
+    assert cluster.log().replica_states()[0][2] == 2
+
+
 def test_an_offset_outside_of_the_log_is_not_noted(cluster: Wire, replica: Replica) -> None:
     write(cluster, 0)
 
@@ -512,6 +548,28 @@ def test_a_new_session_ends_those_of_closed_connections(cluster: Wire, replica: 
 
     assert len(cluster.sessions.replicas) == 1
     assert cluster.sessions.replicas.partitions == 1
+
+
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_a_new_session_of_a_replica_ends_its_last_one_over_another_connection(
+    cluster: Wire, replica: Replica, *, is_waiting: bool
+) -> None:
+    write(cluster, 0)
+    replica.ask(wanted(0, 0))
+    if is_waiting:
+        replica.send(max_wait_ms=WAIT_MS)
+        assert replica.is_waiting
+    later = Replica(cluster)
+    later.ask(wanted(0, 2, last=0))
+
+    # What the network has held up since before the replica gave its connection up.
+    replica.send(wanted(0, 0))
+
+    late = [replica.take(each)["error_code"] for each in replica.client.wait_frames(1 + is_waiting)]
+    assert late == [0] * is_waiting + [70]
+    assert cluster.log().replica_states()[0][2] == 2
+    assert len(cluster.sessions.replicas) == 1
+    assert later.ask()["error_code"] == 0
 
 
 def test_a_session_belongs_to_its_replica(cluster: Wire, replica: Replica) -> None:

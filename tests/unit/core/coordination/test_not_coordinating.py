@@ -226,6 +226,34 @@ def test_replies_that_replicas_do_not_confirm_are_refused_and_the_state_stays(
     assert len(slow.shards) == count, "it was not loaded again"
 
 
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_what_a_broker_owes_itself_waits_until_replicas_confirm_it(
+    slow: Broker, *, is_at_once: bool
+) -> None:
+    slow.log.is_replicated = True
+    owed: Future[ErrorCode] = slow.loop.create_future()
+    waiter: Token = Waiter(partial(put_response, owed), lambda error: error, is_patient=True)
+
+    def command(shard: Shard, token: Token, now: Moment) -> Decision[str, ErrorCode]:
+        decision = shard.command(token, now)
+        return Decision(decision.records, (*decision.replies, (waiter, ErrorCode.NONE)))
+
+    asked = slow.partitions.serve("key", command, lambda error: error)
+    for _ in range(2):
+        if is_at_once:
+            slow.log.lose_replicas()
+        else:
+            slow.clock.advance(limits.COORDINATOR_REPLY_MS)
+            slow.partitions.tick()
+        assert asked.result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert not owed.done()
+
+    slow.log.lacks_replicas = False
+    slow.log.sync()
+
+    assert owed.result() is ErrorCode.NONE
+
+
 def test_commands_are_refused_at_once_while_too_few_replicas_are_in_sync(slow: Broker) -> None:
     slow.log.is_replicated = True
     slow.log.lose_replicas()

@@ -101,11 +101,13 @@ class Cutting:
     async def _nothing(self, _log: PartitionLog) -> None:
         await asyncio.Event().wait()
 
-    async def truncate(self, log: PartitionLog, offset: int) -> None:
+    async def truncate(self, log: PartitionLog, offset: int, epoch: int) -> None:
+        assert epoch == log.known_epoch
         self.cut.append(("truncate", log.partition, offset))
         await self.work(log)
 
-    async def begin_anew(self, log: PartitionLog, offset: int) -> None:
+    async def begin_anew(self, log: PartitionLog, offset: int, epoch: int) -> None:
+        assert epoch == log.known_epoch
         self.cut.append(("begin anew", log.partition, offset))
         await self.work(log)
 
