@@ -309,7 +309,6 @@ class Replicating(Service):
                 if item is not None and self._copied.get(item) == (link.leader, epoch):
                     # (It may be copied again already, if it was reported anew meanwhile.)
                     self._end_copying(item)
-                    self._reported[item] = self._node.member.epoch
                     self._handle(link.leader, item, (kind, first, second))
 
     def _handle(self, leader: int, item: Item, event: tuple[ReplicaEvent, int, int]) -> None:
