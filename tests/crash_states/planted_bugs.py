@@ -246,7 +246,7 @@ PLANTED = {
     ),
     "skips the CRC check": Planted(Bug(state=_with_fitting_checksums), {check.NEVER_SENT}),
     "forgets the zeroed cut": Planted(
-        _without(_is_cut), {check.NEVER_SENT, check.OFFLINE, check.GAP}, 166, "tails"
+        _without(_is_cut), {check.NEVER_SENT, check.OFFLINE, check.GAP}, 516, "tails"
     ),
     "forgets the epoch bump": Planted(Bug(patched=_no_epoch), {check.EPOCH}),
     "shows what is not durable": Planted(Bug(patched=_shows_what_is_not_durable), _ACKS),
