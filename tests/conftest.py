@@ -67,6 +67,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="build the sources without each protocol that can be removed, and test the rest",
     )
+    parser.addoption(
+        "--every-client",
+        action="store_true",
+        help="tests/cluster/test_replicas.py with each client",
+    )
     parser.addoption("--every-call-site", action="store_true", help="one EIO at each, not some")
 
 

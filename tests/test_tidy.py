@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 PYTHON = ROOT / "src" / "broker"
 NATIVE = ROOT / "src" / "_native"
 # A later one uses earlier ones.
-NATIVE_FOLDERS = ["kernel", "messages", "records", "log", "wire", "protocols"]
+NATIVE_FOLDERS = ["kernel", "messages", "records", "log", "wire", "replication", "protocols"]
 NATIVE_PROTOCOLS = sorted(each.name for each in (NATIVE / "protocols").iterdir() if each.is_dir())
 # The names of protocols and their words for requests.
 WORDS_OF_PROTOCOLS = re.compile(

@@ -39,9 +39,12 @@ def until(condition: Callable[[], bool], pause_seconds: float = 0.002) -> float:
 class Cluster:
     """Brokers 1 to `count` on an etcd of their own, each with a connection of this process."""
 
-    def __init__(self, folder: Path, count: int) -> None:
+    def __init__(
+        self, folder: Path, count: int, settings: Sequence[str] = ("polylog.durability=os",)
+    ) -> None:
         """Start etcd and all brokers; return when each shows all of them. Broker 1 controls."""
         self._folder = folder
+        self._settings = settings
         self.brokers: dict[int, Target] = {}
         self.clients: dict[int, Client] = {}
         folder.mkdir(parents=True)
@@ -85,7 +88,7 @@ class Cluster:
         settings = (
             f"node.id={broker_id}",
             f"polylog.metadata.store={store}",
-            "polylog.durability=os",
+            *self._settings,
         )
         known = self.brokers.get(broker_id)
         port, log = known.port if known else free_port(), data.with_suffix(".log")
@@ -148,10 +151,10 @@ def new_topic(name: str, partitions: int) -> Fields:
     return {"name": name, "num_partitions": partitions, "replication_factor": 1}
 
 
-def topic_on(name: str, partitions: int, broker_id: int) -> Fields:
-    """Return a topic of CreateTopics whose partitions are all on one broker."""
+def topic_on(name: str, partitions: int, *brokers: int) -> Fields:
+    """Return a topic of CreateTopics whose partitions are all on these brokers."""
     assignments = [
-        {"partition_index": each, "broker_ids": [broker_id]} for each in range(partitions)
+        {"partition_index": each, "broker_ids": list(brokers)} for each in range(partitions)
     ]
     return {
         "name": name,

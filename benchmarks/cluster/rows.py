@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.cluster import changes, failover, partitions, requests, workers
+from benchmarks.cluster import changes, failover, partitions, replicas, requests, workers
 from benchmarks.end_to_end.rows import Figure, Goal, LifecycleRow
 from benchmarks.end_to_end.trials import Facts, Programs
 
@@ -66,6 +66,58 @@ CLUSTER_ROWS = (
             Figure("served_s", "s to serve all"),
         ),
         partitions.measure,
+        1,
+    ),
+    ClusterRow(
+        "replica-cost",
+        (
+            Figure("16k_s_per_gb", "CPU-s/GB, 16 KiB"),
+            Figure("16k_ratio", "x one replica", (Goal(3.5),)),
+            Figure("256k_s_per_gb", "CPU-s/GB, 256 KiB"),
+            Figure("256k_ratio", "x one replica", (Goal(3.3),)),
+        ),
+        replicas.measure_cost,
+        1,
+    ),
+    ClusterRow(
+        "replica-latency",
+        (
+            Figure("p50_us", "us, p50"),
+            Figure("p50_ratio", "x one replica", (Goal(3),)),
+        ),
+        replicas.measure_latency,
+        1,
+    ),
+    ClusterRow(
+        "replica-catch-up",
+        (
+            Figure("gb_per_cpu_s", "GB/CPU-s of the leader"),
+            Figure("seconds", "s until in sync"),
+        ),
+        replicas.measure_catch_up,
+        1,
+    ),
+    ClusterRow(
+        "replica-failover",
+        (
+            Figure("killed_s", "s, killed", (Goal(1),)),
+            Figure("gap_ms", "ms gap, planned", (Goal(100),)),
+            Figure("gap_max_ms", "ms, longest gap"),
+            Figure("exit_s", "s, exit", (Goal(1),)),
+            Figure("isr_s", "s, back in sync", (Goal(1),)),
+        ),
+        replicas.measure_failover,
+        1,
+    ),
+    ClusterRow(
+        "replica-idle",
+        (
+            Figure("brokers_s", "CPU-s/10 s, brokers"),
+            Figure("store_s", "CPU-s/10 s, etcd"),
+            Figure("memory_mb", "MB, brokers", (Goal(200),)),
+            Figure("many_percent", "% of a core/broker, 10000 partitions", (Goal(2),)),
+        ),
+        replicas.measure_idle,
         1,
     ),
     ClusterRow(

@@ -13,6 +13,8 @@ class MemoryLog:
     leader_epoch = 0
     is_offline = False
     is_led = True
+    is_replicated = False
+    lacks_replicas = False
 
     def __init__(self) -> None:
         """Create an empty log."""

@@ -4,13 +4,13 @@ A test must leave the brokers of `three_brokers` running: the next one uses them
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import TEST_SETTINGS
-from tests.support.cluster_process import ClusterProcess
+from tests.support.cluster_process import ClusterProcess, running_cluster
+from tests.support.faulty_broker import FaultyBroker
 
 HERE = Path(__file__).parent
 
@@ -23,27 +23,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.etcd)
 
 
-@contextmanager
-def running(folder: Path) -> Iterator[ClusterProcess]:
-    """Three brokers on an etcd of their own; they must have logged no error in the end."""
-    cluster = ClusterProcess(folder, settings=TEST_SETTINGS)
-    try:
-        cluster.start()
-        yield cluster
-        cluster.check()
-    finally:
-        cluster.close()
-
-
 @pytest.fixture(scope="module")
 def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
     """Three brokers that the tests of a module share, or a skip where there is no etcd."""
-    with running(tmp_path_factory.mktemp("cluster")) as cluster:
+    with running_cluster(
+        tmp_path_factory.mktemp("cluster"), TEST_SETTINGS, FaultyBroker
+    ) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def own_three_brokers(tmp_path: Path) -> Iterator[ClusterProcess]:
     """Three brokers of one test."""
-    with running(tmp_path / "cluster") as cluster:
+    with running_cluster(tmp_path / "cluster", TEST_SETTINGS, FaultyBroker) as cluster:
         yield cluster

@@ -109,6 +109,15 @@ class _Logs:
     async def release(self, _log: Any) -> None:
         raise AssertionError("no leader changes")
 
+    async def stop_accepting(self, _log: Any) -> None:
+        raise AssertionError("no leader changes")
+
+    async def leave(self, _log: Any) -> None:
+        raise AssertionError("no leader changes")
+
+    async def remove_moved(self, _topic: str, _topic_id: bytes, _number: int) -> None:
+        raise AssertionError("no leader changes")
+
     async def until_loaded(self, logs: Sequence[Any]) -> None:
         assert not any(log.is_loading for log in logs)
 

@@ -246,7 +246,7 @@ PLANTED = {
     ),
     "skips the CRC check": Planted(Bug(state=_with_fitting_checksums), {check.NEVER_SENT}),
     "forgets the zeroed cut": Planted(
-        _without(_is_cut), {check.NEVER_SENT, check.OFFLINE, check.GAP}, 166, "tails"
+        _without(_is_cut), {check.NEVER_SENT, check.OFFLINE, check.GAP}, 516, "tails"
     ),
     "forgets the epoch bump": Planted(Bug(patched=_no_epoch), {check.EPOCH}),
     "shows what is not durable": Planted(Bug(patched=_shows_what_is_not_durable), _ACKS),
@@ -260,7 +260,7 @@ PLANTED = {
         Bug(patched=_gives_ids_before_they_are_reserved), {check.ID_TWICE}
     ),
     "moves the recovery point before the sync": Planted(
-        Bug(patched=_moves_the_recovery_point_too_far), {check.LOST_SYNCED}, 92
+        Bug(patched=_moves_the_recovery_point_too_far), {check.LOST_SYNCED}, 73
     ),
     "takes damage for the end of the log": Planted(
         Bug(patched=_takes_damage_for_the_end), {check.LOST_ACK, check.LOST_SYNCED}

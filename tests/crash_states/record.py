@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from broker._native.log.commit import CommitThread
     from tests.crash_states.disk import Operation
 
-_SYNCS = {"sync_data", "sync", "sync_folder"}
+SYNCS = {"sync_data", "sync", "sync_folder"}
 
 
 class Event(NamedTuple):
@@ -54,7 +54,7 @@ class Record:
         commit.run()
         self.drain()
         for at, (op, path, *_, result) in enumerate(self.operations[first:], first):
-            if op in _SYNCS and result >= 0:
+            if op in SYNCS and result >= 0:
                 self._syncs += 1
                 self.operations[at] = ("begin_sync", path, self._syncs, 0, b"", 0)
                 self._running.append(("end_sync", path, self._syncs, 0, b"", 0))

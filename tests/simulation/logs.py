@@ -78,6 +78,8 @@ class SimulatedLog:
     log_start_offset = 0
     is_loading = False
     is_led = True
+    is_replicated = False
+    lacks_replicas = False
 
     def __init__(self, topic: str, partition: int, disk: Disk, *, is_os: bool = False) -> None:
         self.place = (topic, partition)

@@ -19,19 +19,19 @@ ROOT = Path(__file__).parents[2]
 SEEDS_PER_TEST = 100
 
 
-def distribute_seeds(metafunc: pytest.Metafunc, what: str, per_seed: int = 1) -> None:
+def distribute_seeds(metafunc: pytest.Metafunc, what: str, per_seed: float = 1) -> None:
     """Give the tests with an argument `seeds` their histories.
 
     Args:
         metafunc: the function that is collected.
         what: the simulation: each has other seeds.
-        per_seed: how many histories are run for one of the option's, if they are fast.
+        per_seed: how many histories are run for one of the option's: more if they are fast.
     """
     if "seeds" not in metafunc.fixturenames:
         return
     seed = metafunc.config.getoption("--simulation-seed")
     first = seeds_of_run(metafunc.config, what)
-    count = per_seed * metafunc.config.getoption("--simulation-seeds")
+    count = int(per_seed * metafunc.config.getoption("--simulation-seeds"))
     wanted = range(first, first + count) if seed is None else range(seed, seed + 1)
     parts = [wanted[at : at + SEEDS_PER_TEST] for at in range(0, len(wanted), SEEDS_PER_TEST)]
     metafunc.parametrize("seeds", parts, ids=range(len(parts)))

@@ -22,7 +22,7 @@ STOP_TIMEOUT_S = 60.0
 WAIT_TIMEOUT_S = 60.0
 POLL_INTERVAL_S = 0.005
 
-ADDRESS = re.compile(r"\b127\.0\.0\.1:(\d+)\b")
+ADDRESS = re.compile(r"\b(?:127\.0\.0\.1|10(?:\.\d+){3}):(\d+)\b")
 COMPLAINT = re.compile(r"\b(?:ERROR|CRITICAL|\w+Warning)\b|Traceback \(most recent call last\)")
 
 
@@ -36,7 +36,7 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = WAIT
 
 
 def printed_address(output: str) -> str | None:
-    """Return the first loopback address of the banner (design section 4), if it is there yet."""
+    """Return the first address of the banner (design section 4), if it is there yet."""
     found = ADDRESS.search(output)
     return found.group(0) if found else None
 

@@ -1,13 +1,17 @@
 """Real brokers of one cluster on a real etcd: processes that a test can kill, drain or pause."""
 
 import os
+import shutil
 import signal
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.support import wire_requests
+from tests.support.broker_network import BrokerNetwork
 from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.etcd import Etcd
 from tests.support.wire_client import ConnectionClosedError, WireClient
@@ -32,6 +36,8 @@ class ClusterProcess:
         *,
         settings: Sequence[str] = (),
         etcd: Etcd | None = None,
+        network: BrokerNetwork | None = None,
+        kind: type[BrokerProcess] = BrokerProcess,
     ) -> None:
         """Prepare the brokers; skips the test where there is no etcd.
 
@@ -40,26 +46,34 @@ class ClusterProcess:
             count: the number of brokers.
             settings: of each broker, as NAME=VALUE.
             etcd: one that runs and is not closed here; None: one member of this cluster's own.
+            network: in which the brokers are; None: all are on loopback.
+            kind: of the brokers.
         """
         self._owns_etcd = etcd is None
         (folder / "etcd").mkdir(parents=True)
-        self.etcd = Etcd(folder / "etcd") if etcd is None else etcd
+        host = "127.0.0.1" if network is None else network.host
+        self.etcd = Etcd(folder / "etcd", host=host) if etcd is None else etcd
+        self.network = network
         self.prefix = f"cluster-{uuid.uuid4().hex[:8]}"
         store = ",".join(str(each) for each in self.etcd.endpoints)
         self.brokers: dict[int, BrokerProcess] = {}
         for broker_id in range(1, count + 1):
             own = folder / f"broker-{broker_id}"
             own.mkdir()
-            self.brokers[broker_id] = BrokerProcess(
+            self.brokers[broker_id] = kind(
                 own,
+                listen=None if network is None else f"{network.address(broker_id)}:9092",
                 settings=(
                     f"node.id={broker_id}",
                     f"broker.rack=rack-{broker_id}",
                     f"broker.session.timeout.ms={SESSION_MS}",
                     f"polylog.metadata.store=etcd://{store}/{self.prefix}",
+                    *(() if network is None else ("polylog.insecure=true",)),
                     *settings,
                 ),
             )
+            if network is not None:
+                self.brokers[broker_id].wrap = partial(network.inside, broker_id)
 
     @property
     def bootstrap(self) -> str:
@@ -89,6 +103,11 @@ class ClusterProcess:
     def resume(self, broker_id: int) -> None:
         """Let a paused broker go on."""
         self.brokers[broker_id].signal(signal.SIGCONT)
+
+    def wipe(self, broker_id: int) -> None:
+        """Remove the data directory of a broker that does not run, as with a new disk."""
+        assert not self.brokers[broker_id].is_running
+        shutil.rmtree(self.brokers[broker_id].data_dir)
 
     def restart(self, *broker_ids: int) -> None:
         """Start brokers again, after SIGTERM if they run; wait until they are registered anew."""
@@ -154,6 +173,16 @@ class ClusterProcess:
         [of_topic] = found["topics"]
         return {each["partition_index"]: each["leader_id"] for each in of_topic["partitions"]}
 
+    def in_sync(self, broker_id: int, topic: str) -> dict[int, list[int]]:
+        """Return the in-sync replicas of each partition of a topic, as a broker knows them."""
+        found = self.metadata(broker_id, [topic])
+        if found is None:
+            return {}
+        [of_topic] = found["topics"]
+        return {
+            each["partition_index"]: sorted(each["isr_nodes"]) for each in of_topic["partitions"]
+        }
+
     def registration(self, broker_id: int) -> bytes | None:
         """Return what the store has of a broker: another value for each of its runs."""
         key = f"{self.prefix}/broker/{broker_id}"
@@ -194,6 +223,14 @@ class ClusterProcess:
 
         wait_until(has_leaders, f"every partition of {topic} has a leader")
 
+    def wait_for_replicas(self, topic: str, partitions: int) -> None:
+        """Wait until all brokers, which must run, are in-sync replicas of a topic's partitions."""
+        wanted = {each: sorted(self.brokers) for each in range(partitions)}
+        wait_until(
+            lambda: all(self.in_sync(each, topic) == wanted for each in self.brokers),
+            f"all replicas of {topic} are in sync",
+        )
+
     # ---- the end
     # ---------------------------------------------------------------------------------------------
 
@@ -210,3 +247,17 @@ class ClusterProcess:
                 each.kill()
         if self._owns_etcd:
             self.etcd.close()
+
+
+@contextmanager
+def running_cluster(
+    folder: Path, settings: Sequence[str] = (), kind: type[BrokerProcess] = BrokerProcess
+) -> Iterator[ClusterProcess]:
+    """Run three brokers on an etcd of their own; they must have logged no error in the end."""
+    cluster = ClusterProcess(folder, settings=settings, kind=kind)
+    try:
+        cluster.start()
+        yield cluster
+        cluster.check()
+    finally:
+        cluster.close()

@@ -38,10 +38,12 @@ class Etcd:
         *,
         options: Sequence[str] = (),
         tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
         """Start the members; their data is in `folder`. Skips the test where there is no etcd.
 
-        With `tls`, a context for their clients, `options` names their certificates.
+        With `tls`, a context for their clients, `options` names their certificates. `host` is where
+        clients find them.
         """
         if PROGRAM is None:
             pytest.skip(REASON)
@@ -49,7 +51,7 @@ class Etcd:
         self._options = options
         self._tls = tls
         self._held, ports = zip(*(held_port() for _ in range(2 * members)), strict=True)
-        self.endpoints = [Address("127.0.0.1", port) for port in ports[:members]]
+        self.endpoints = [Address(host, port) for port in ports[:members]]
         self._peers = ports[members:]
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * members
         try:

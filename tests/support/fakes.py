@@ -59,6 +59,7 @@ from broker.core.topics.deletion import Deletions
 from broker.core.topics.interfaces import Leadership, LeadsAll
 from broker.core.topics.local_topics import LocalTopics
 from broker.core.topics.placing import Placing, Standalone
+from broker.core.topics.roles import Role
 from broker.core.topics.rules import NewTopic
 from broker.core.topics.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
@@ -116,10 +117,19 @@ class FakeLog:
         self.epochs: list[tuple[int, int]] = []  # older epochs and their ends
         self.is_offline = False
         self.is_led = True
+        self.is_follower = False
+        self.is_replicated = False
+        self.known_epoch = 0
+        self.isr: list[int] = []
+        self.committed = 0
         self.is_full = False
         self.is_deleted = False
         self.is_loading = False
         self.is_held = False
+        self.is_replicated = False
+        self.lacks_replicas = False
+        self.is_caught_up_leader = True
+        self.deletes_everywhere = True
         self.timestamps: list[int] = []  # of every offset
         self.aborted: list[tuple[int, int, int]] = []
         self.producers: list[tuple[int, int, int, int, int, int]] = []
@@ -133,6 +143,22 @@ class FakeLog:
 
     def elected(self) -> None:
         self.is_led = True
+
+    def lead(
+        self, epoch: int, _self_id: int, replicas: list[int], isr: list[int], committed: int
+    ) -> None:
+        self.is_follower = False
+        self.known_epoch = self.leader_epoch = epoch
+        self.is_replicated = len(replicas) > 1
+        self.isr, self.committed = isr, committed
+
+    def set_isr(self, isr: list[int], committed: int) -> None:
+        self.isr, self.committed = isr, committed
+
+    def follow(self, epoch: int) -> None:
+        self.is_follower = True
+        self.is_led = False
+        self.known_epoch = epoch
 
     def take_offline(self, _reason: str) -> None:
         self.is_offline = True
@@ -156,9 +182,11 @@ class FakeLog:
     def last_stable_offset(self) -> int:
         return self.high_watermark
 
-    def append(self, records: bytes) -> AppendResult:
+    def append(self, records: bytes, *, needs_replicas: bool = True) -> AppendResult:
         if not records:
             return AppendResult(AppendStatus.BATCH_EMPTY)
+        if self.lacks_replicas and needs_replicas:
+            return AppendResult(AppendStatus.LOG_TOO_FEW_REPLICAS)
         length, _, magic, crc = struct.unpack_from(">iibI", records, 8)
         if length + 12 != len(records):
             is_followed = length + 12 < len(records)
@@ -193,6 +221,11 @@ class FakeLog:
         self.is_offline = True
         self._call_back(is_durable=False)
 
+    def lose_replicas(self) -> None:
+        """Let too few replicas be in sync."""
+        self.lacks_replicas = True
+        self._call_back(is_durable=False)
+
     def _call_back(self, *, is_durable: bool) -> None:
         waiting, self._waiting = self._waiting, []
         for offset, callback in waiting:
@@ -216,6 +249,13 @@ class FakeLog:
     def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None:
         self.when_durable(offset, callback)
 
+    def nearest_replica(self, rack: bytes, racks: dict[int, bytes], offset: int) -> int:
+        found = [each for each in racks if racks[each] == rack]
+        return found[0] if found and self.is_replicated and offset <= self.high_watermark else -1
+
+    def when_kept(self, offset: int, callback: Callable[[bool], None]) -> None:
+        self.when_durable(offset, callback)
+
     def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
         if self.is_offline:
             callback(False)
@@ -223,6 +263,11 @@ class FakeLog:
             callback(True)
         else:
             self._waiting.append((offset, callback))
+
+    def when_start_copied(self, _offset: int, callback: Callable[[bool], None]) -> None:
+        """Let the other replicas delete, too, if there are any that do so."""
+        if self.deletes_everywhere:
+            callback(True)
 
     @property
     def callback_count(self) -> int:
@@ -317,8 +362,11 @@ class FakeTable:
     def __init__(self) -> None:
         self.topics: dict[str, tuple[bytes, list[Any]]] = {}
 
-    def add(self, name: str, topic_id: bytes, logs: list[Any]) -> None:
+    def add(
+        self, name: str, topic_id: bytes, logs: list[Any], followed: dict[int, Any] | None = None
+    ) -> None:
         assert type(logs) is list
+        assert followed is None or type(followed) is dict
         self.topics[name] = (topic_id, logs)
 
     def remove(self, name: str) -> None:
@@ -525,6 +573,15 @@ class FakePartitionLogs:
     async def release(self, log: Any) -> None:
         self._broker.released_logs.append(log)
 
+    async def stop_accepting(self, log: Any) -> None:
+        self._broker.stopped_logs.append(log)
+
+    async def leave(self, log: Any) -> None:
+        self._broker.left_logs.append(log)
+
+    async def remove_moved(self, topic: str, _topic_id: bytes, number: int) -> None:
+        self._broker.removed_folders.append((topic, number))
+
     def announce_topic(self, *args: Any) -> list[Any]:
         return self._broker.announce_logs(*args)
 
@@ -548,8 +605,11 @@ class FakePartitionLogs:
 class LeadsNothing:
     """The leadership of a broker of a cluster whose partitions all have other leaders."""
 
-    def epoch(self, _topic_id: bytes, _partition: int, /) -> int | None:
+    def role(self, _topic_id: bytes, _partition: int, /) -> Role | None:
         return None
+
+    def keeps(self, _topic_id: bytes, _partition: int, /) -> bool:
+        return True
 
 
 class FakeBroker:
@@ -593,6 +653,9 @@ class FakeBroker:
         self.group_configs = GroupConfigs(lambda: self.configs.current, self.metadata)
         self.deleted_logs: list[FakeLog] = []
         self.released_logs: list[FakeLog] = []
+        self.stopped_logs: list[FakeLog] = []
+        self.left_logs: list[FakeLog] = []
+        self.removed_folders: list[tuple[str, int]] = []
         self.forgotten_logs: list[tuple[str, int]] = []
         self.busy_folders: set[tuple[str, int]] = set()  # another process has them
         self.freed_folders: list[tuple[str, int]] = []
@@ -603,11 +666,11 @@ class FakeBroker:
         self.deletions = Deletions(self.metadata, self.io_thread, self.folders, placing)
         self.durable_starts: dict[tuple[str, int], int] = {}
         self.leadership = leadership or LeadsAll()
-        logs = FakePartitionLogs(self)
+        self.logs = FakePartitionLogs(self)
         local = LocalTopics(
-            self.config, self.metadata, self.table, logs, self.deletions, self.leadership
+            self.config, self.metadata, self.table, self.logs, self.deletions, self.leadership
         )
-        self.topics = Topics(self.metadata, local, logs, placing)
+        self.topics = Topics(self.metadata, local, self.logs, placing)
         self.configs.inherited_by(self.topics.alter_defaults)
         self.broker = Broker(
             configs=self.configs,

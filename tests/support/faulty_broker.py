@@ -19,7 +19,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -37,9 +37,11 @@ CHECKPOINT_SECONDS = 0.2
 class FaultyBroker(BrokerProcess):
     """A broker whose file operations can be made to fail."""
 
-    def __init__(self, folder: Path, *, settings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, folder: Path, *, settings: Sequence[str] = (), listen: str | None = None
+    ) -> None:
         """Store the command; `faults` of the next start and `records_all` may be set before it."""
-        super().__init__(folder, settings=settings)
+        super().__init__(folder, settings=settings, listen=listen)
         self.faults: list[list[Any]] = []
         self.records_all = False
         self._control = folder / "control"

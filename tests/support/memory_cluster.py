@@ -7,10 +7,14 @@ from typing import Any
 
 from broker.core.cluster import records
 from broker.core.cluster.image import ClusterImage, Delta
-from broker.core.cluster.records import BrokerState, Endpoint, Registration
+from broker.core.cluster.records import NO_EPOCH, BrokerState, Endpoint, Registration
 from broker.core.cluster.slices import complete
+from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
 from broker.core.clustered_view import Clustered as View
+from broker.core.partition_changes import PartitionChanges
+from broker.core.session import Session
 from broker.core.topics.cluster_placing import Clustered
+from broker.core.topics.roles import Role, role_of
 from broker.model.errors import StorageError
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.metadata import Guard, KeyValue, Operation, Put
@@ -59,19 +63,27 @@ class Led:
 
     Attributes:
         is_member: whether the broker is registered, as far as it knows.
+        pending: replicas whose addition to the ISR of any partition it is writing.
     """
 
     def __init__(self, broker_id: int, image: ClusterImage) -> None:
         self.is_member = True
+        self.pending: tuple[int, ...] = ()
         self._broker_id = broker_id
         self._image = image
 
-    def epoch(self, topic_id: bytes, partition: int, /) -> int | None:
+    def role(self, topic_id: bytes, partition: int, /) -> Role | None:
         state = self._image.state(topic_id, partition)
-        broker = self._image.brokers.get(self._broker_id)
-        if state is None or broker is None or not self.is_member:
+        if state is None:
             return None
-        return state.leader_epoch if state.is_served_by(self._broker_id, broker.epoch) else None
+        broker = self._image.brokers.get(self._broker_id)
+        may_serve = broker is not None and self.is_member
+        epoch = NO_EPOCH if broker is None else broker.epoch
+        return role_of(state, (self._broker_id, epoch), self.pending, may_serve=may_serve)
+
+    def keeps(self, topic_id: bytes, partition: int, /) -> bool:
+        state = self._image.state(topic_id, partition)
+        return state is None or self._broker_id in state.replicas
 
 
 class MemoryCluster:
@@ -100,7 +112,14 @@ class MemoryCluster:
 
     def broker(self, broker_id: int, **settings: str) -> FakeBroker:
         """Return a broker of fakes, with the image of now."""
-        return FakeBroker({"node.id": str(broker_id), **settings}, **self.parts(broker_id))
+        fake = FakeBroker({"node.id": str(broker_id), **settings}, **self.parts(broker_id))
+        image = fake.metadata.image
+        changes = PartitionChanges(
+            *(fake.metadata, broker_id, TopicSettings(image, ReplicaSettings)), is_shared=False
+        )
+        fake.broker = fake.broker._replace(partition_changes=changes)
+        fake.session = Session(fake.broker, "127.0.0.1", "broker.example", 9092)
+        return fake
 
     def native(self, broker_id: int, path: Path) -> NativeBroker:
         """Return a broker whose logs are real."""

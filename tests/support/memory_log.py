@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from broker.codec.control_records import Marker, decode_marker
-from broker.model.errors import StorageError
+from broker.model.errors import StorageError, TooFewReplicas
 from tests.support.batches import batch_of, header
 
 
@@ -20,6 +20,8 @@ class MemoryLog:
         self.leader_epoch = 0
         self.is_offline = False
         self.is_led = True
+        self.is_replicated = False
+        self.lacks_replicas = False
         self.batches: list[tuple[int, bytes]] = []
         self.damaged_ranges: list[tuple[int, int]] = []
         self._callbacks: list[tuple[int, Callable[[bool], None]]] = []
@@ -28,6 +30,8 @@ class MemoryLog:
         """Give the batch the next offsets and keep it."""
         if self.is_offline:
             raise StorageError("memory log is offline")
+        if self.lacks_replicas:
+            raise TooFewReplicas("too few replicas of the memory log are in sync")
         base_offset = self.log_end_offset
         placed = base_offset.to_bytes(8, "big") + batch[8:]
         self.batches.append((base_offset, placed))
@@ -62,6 +66,15 @@ class MemoryLog:
 
     def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None:
         """As `when_durable`: what is visible here is on the disk."""
+        self.when_durable(offset, callback)
+
+    def lose_replicas(self) -> None:
+        """Let too few replicas be in sync."""
+        self.lacks_replicas = True
+        self._call_back(is_durable=False)
+
+    def when_kept(self, offset: int, callback: Callable[[bool], None]) -> None:
+        """As `when_durable`: there are no other replicas."""
         self.when_durable(offset, callback)
 
     def sync(self, end_offset: int | None = None) -> None:

@@ -76,6 +76,7 @@ class Logs:
         snapshot: bytes = b"",
         snapshot_offset: int = 0,
         synced_end: int = 0,
+        is_copy: bool = False,
         **settings: int,
     ) -> tuple[PartitionLog, list[int]]:
         """Recover a log after a crash: return it, and the segments beyond its end."""
@@ -89,6 +90,7 @@ class Logs:
             snapshot=snapshot,
             snapshot_offset=snapshot_offset,
             synced_end=synced_end,
+            is_copy=is_copy,
         )
         if log.is_group_commit:
             recovery.settle(log, is_synced=False)

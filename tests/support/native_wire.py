@@ -20,6 +20,7 @@ from broker.model.limits import FETCH_PARTITIONS_HELD_MAX
 from tests.support.native_log import TOPIC_ID, WAIT_MS, Logs
 
 if TYPE_CHECKING:
+    from broker._native.protocols.kafka.replica_fetch import ReplicaSessions
     from broker._native.wire.connection import Connection
     from broker._native.wire.pending_reply import PendingReply
 
@@ -202,12 +203,13 @@ class Wire:
         sessions_max: int = SESSIONS_MAX,
         session_idle_ms: int = SESSION_IDLE_MS,
         fetch_partitions_max: int = FETCH_PARTITIONS_HELD_MAX,
+        replicas: "ReplicaSessions | None" = None,
     ) -> None:
         """Serve the logs that `serve` adds."""
         self.logs = logs
         self.table = TopicTable()
         self.sessions = FetchSessions(
-            sessions_max, session_idle_ms, FETCH_BYTES_MAX, fetch_partitions_max
+            sessions_max, session_idle_ms, FETCH_BYTES_MAX, fetch_partitions_max, replicas
         )
         self.poller = Poller(logs.turn, self.table)
         self.slow: list[PendingReply] = []

@@ -51,3 +51,5 @@ cdef int64_t index_floor_position(
 cdef int64_t index_floor_time(
     OffsetIndex* index, const char* time_path, int64_t timestamp,
     int64_t* found_timestamp) noexcept nogil
+cdef int64_t index_time_at(
+    OffsetIndex* index, const char* time_path, int32_t relative_offset) noexcept nogil

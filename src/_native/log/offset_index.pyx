@@ -260,6 +260,7 @@ cdef enum Field:
     BY_OFFSET
     BY_POSITION
     BY_TIME
+    BY_TIME_OFFSET             # the offset of a time entry
 
 
 cdef inline int64_t tail_key(IndexEntry* entry, Field field) noexcept nogil:
@@ -312,6 +313,8 @@ cdef int64_t floor_loaded(const uint8_t* entries, int64_t count, Field field, in
 cdef inline int64_t stored_key(const uint8_t* entry, Field field) noexcept nogil:
     if field == BY_TIME:
         return load_int64(entry)
+    if field == BY_TIME_OFFSET:
+        return load_int32(entry + 8)
     return load_int32(entry) if field == BY_OFFSET else load_uint32(entry + 4)
 
 
@@ -320,7 +323,7 @@ cdef bint read_floor(const char* path, int64_t first, int64_t count, Field field
     # Read the last of `count` stored entries whose key is <= bound, searched from `first` on. False
     # when there is none or on an error: then the scan starts at the beginning, which is slower but
     # equally correct.
-    cdef ssize_t size = TIME_ENTRY_SIZE if field == BY_TIME else OFFSET_ENTRY_SIZE
+    cdef ssize_t size = TIME_ENTRY_SIZE if field >= BY_TIME else OFFSET_ENTRY_SIZE
     cdef int64_t low = first, high = count, middle
     cdef uint8_t entry[TIME_ENTRY_SIZE]
     cdef int fd
@@ -410,3 +413,16 @@ cdef int64_t index_floor_time(OffsetIndex* index, const char* time_path, int64_t
         return 0
     found_timestamp[0] = load_int64(entry)
     return load_int32(entry + 8)
+
+
+cdef int64_t index_time_at(
+        OffsetIndex* index, const char* time_path, int32_t relative_offset) noexcept nogil:
+    """Return the largest timestamp up to an offset, as far as entries tell it; -1: none does."""
+    cdef uint8_t entry[TIME_ENTRY_SIZE]
+    cdef int32_t i
+    for i in range(index.tail_count - 1, index.tail_stored - 1, -1):
+        if index.tail[i].max_timestamp >= 0 and index.tail[i].timestamp_offset <= relative_offset:
+            return index.tail[i].max_timestamp
+    if read_floor(time_path, 0, index.stored_times, BY_TIME_OFFSET, relative_offset, entry):
+        return load_int64(entry)
+    return -1

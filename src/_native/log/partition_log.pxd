@@ -2,13 +2,13 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.log.producer_state cimport ProducerBatch, ProducerTable, SequenceStatus
 from broker._native.log.segment cimport Segment
-from broker._native.log.synced_log cimport SyncedLog
+from broker._native.log.replicated_log cimport ReplicatedLog
 from broker._native.log.transactions cimport Transactions
 from broker._native.log.turn cimport LogStatus
-from broker._native.records.record_batch cimport BatchInfo
+from broker._native.records.record_batch cimport BatchInfo, BatchStatus
 
 
-cdef class PartitionLog(SyncedLog):
+cdef class PartitionLog(ReplicatedLog):
     cdef readonly bytes topic_id
     cdef ProducerTable producers
     cdef Transactions transactions
@@ -33,8 +33,20 @@ cdef class PartitionLog(SyncedLog):
                                 int64_t* base_offset) noexcept
     cdef SequenceStatus check_sequence(self, BatchInfo* info, ProducerBatch* duplicate) noexcept
     cdef bint complete_producer(self, int64_t producer_id) noexcept
-    cdef bint must_roll(self, BatchInfo* info) noexcept
-    cdef bint may_roll(self, BatchInfo* info) noexcept
+    cdef LogStatus append_replicated(
+        self, const uint8_t* data, size_t size, int64_t high_watermark, int64_t log_start,
+        int32_t leader_epoch) noexcept
+    cdef LogStatus append_copies(
+        self, const uint8_t* data, size_t size, int64_t high_watermark,
+        int32_t leader_epoch) noexcept
+    cdef LogStatus check_copy(
+        self, const uint8_t* batch, BatchInfo* info, BatchStatus found, int64_t end_offset,
+        int64_t high_watermark, int32_t leader_epoch) noexcept
+    cdef bint run_is_full(self, BatchInfo* info, int64_t run_size) noexcept
+    cdef void enter_epoch(self, int32_t epoch, int64_t base_offset) noexcept
+    cdef LogStatus append_run(self, const uint8_t* data, size_t size) noexcept
+    cdef bint must_roll(self, BatchInfo* info, int64_t base_offset) noexcept
+    cdef bint may_roll(self, BatchInfo* info, int64_t base_offset) noexcept
     cdef bint fits_transaction(self, BatchInfo* info) noexcept
     cdef int64_t jitter_of(self, Segment segment) noexcept
     cdef void update_producer(

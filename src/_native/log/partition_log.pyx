@@ -9,6 +9,7 @@ synced_log.pyx writes and syncs it. Small batches are staged until the end of th
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_SIZE
+from cpython.object cimport PyObject
 from libc.errno cimport EMFILE
 from libc.stdint cimport (
     INT32_MAX, INT64_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t,
@@ -43,12 +44,15 @@ from broker._native.log.producer_state cimport (
     producers_snapshot,
     producers_update,
 )
+from broker._native.log.replicated_log cimport ReplicatedLog
 from broker._native.log.segment cimport Segment
-from broker._native.log.synced_log cimport SyncedLog
+from broker._native.log.segmented_log cimport LogEnd, LogSlice
 from broker._native.log.transaction_index cimport AbortedTransaction
 from broker._native.log.transactions cimport Marker, Transactions, read_marker
 from broker._native.log.turn cimport (
+    LOG_CORRUPT,
     LOG_FULL,
+    LOG_GAP,
     LOG_LOADING,
     LOG_NOT_LED,
     LOG_OFFLINE,
@@ -61,19 +65,23 @@ from broker._native.records.record_batch cimport (
     ATTRIBUTE_CONTROL,
     ATTRIBUTE_LOG_APPEND_TIME,
     ATTRIBUTE_TRANSACTIONAL,
+    BATCH_EMPTY,
     BATCH_OK,
+    BATCH_TRUNCATED,
     BatchInfo,
     BatchStatus,
     batch_assign,
+    batch_check_crc,
     batch_header,
+    batch_last_offset,
     batch_validate,
 )
 
 import os
 
 from broker.model import limits
-from broker.model.errors import DiskFull, TooManyProducers, StorageError
-from broker.model.log_results import AppendResult, AppendStatus
+from broker.model.errors import DiskFull, StorageError, TooFewReplicas, TooManyProducers
+from broker.model.log_results import AppendResult, AppendStatus, LogState
 
 APPENDED, DUPLICATE = AppendStatus.APPENDED, AppendStatus.DUPLICATE
 
@@ -88,7 +96,7 @@ cdef int64_t SEGMENT_BYTES_MAX = limits.SEGMENT_BYTES_MAX
 
 
 @cython.final
-cdef class PartitionLog(SyncedLog):
+cdef class PartitionLog(ReplicatedLog):
     """One partition's log. It is created empty and closed; recovery.pyx opens it."""
 
     def __cinit__(self, Turn turn, str topic, bytes topic_id, int32_t partition, str folder, *,
@@ -120,7 +128,8 @@ cdef class PartitionLog(SyncedLog):
                   int32_t index_interval_bytes=limits.INDEX_INTERVAL_BYTES,
                   bint is_preallocated=False, int32_t batch_bytes_max=limits.MESSAGE_BYTES_MAX,
                   int64_t before_ms_max=INT64_MAX, int64_t after_ms_max=INT64_MAX,
-                  int64_t flush_messages=INT64_MAX, int64_t flush_ms=INT64_MAX):
+                  int64_t flush_messages=INT64_MAX, int64_t flush_ms=INT64_MAX,
+                  int32_t min_isr=1):
         """Set the topic's configuration; it applies from the next append on."""
         cdef bint was_group_commit = self.is_group_commit
         self.is_group_commit = is_group_commit
@@ -139,6 +148,10 @@ cdef class PartitionLog(SyncedLog):
         self.after_ms_max = after_ms_max
         self.flush_messages = flush_messages
         self.flush_ms = flush_ms
+        self.min_isr = min_isr
+        if self.replication is not None:
+            self.check_min_isr()
+            self.move_watermark()
         if self.unsynced_since_ms > 0:
             self.begin_to_age()
         if is_group_commit != was_group_commit and self.active is not None and (
@@ -208,29 +221,19 @@ cdef class PartitionLog(SyncedLog):
     cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info,
                                 int64_t* base_offset) noexcept:
         """Append one validated batch; its base offset and leader epoch are patched in place."""
-        cdef Segment segment = self.active
+        cdef Segment segment
+        cdef LogStatus ready
         cdef int status
         if self.is_loading:
             return LOG_LOADING
         if self.service_status() != LOG_OK:
             return self.service_status()
-        if not may_acknowledge(self.turn, self.broker_epoch):
+        if self.is_stopped or not may_acknowledge(self.turn, self.broker_epoch):
             return LOG_NOT_LED
-        if self.is_full:
-            self.turn.report_full()
-            return LOG_FULL
-        # A file stays open from a write until its sync, so here `count_max` is a hard limit.
-        if segment.fd < 0 and not self.turn.files.make_room():
-            return self.refuse(-EMFILE)
-        status = segment.open(False)
-        if status == 0 and self.must_roll(info):
-            if self.may_roll(info):
-                status = self.begin_segment()
-                segment = self.active
-            else:
-                status = segment.open(False)   # `may_hold_more` may have closed it
-        if status < 0:
-            return self.refuse(status)
+        ready = make_ready(self, info, self.log_end_offset)
+        if ready != LOG_OK:
+            return ready
+        segment = self.active
         base_offset[0] = self.log_end_offset
         batch_assign(batch, self.log_end_offset, self.leader_epoch)
         segment.is_settled = False   # staged bytes keep the file open
@@ -241,25 +244,130 @@ cdef class PartitionLog(SyncedLog):
                 self.staged_size -= <uint32_t>info.size   # a marker is small, so it was staged
         if status < 0:
             return self.refuse(status)
-        if segment.created_ms == 0:
-            segment.created_ms = self.turn.steady_ms
-        segment.note(info, self.log_end_offset, self.index_interval_bytes)
-        self.update_producer(batch, info, self.log_end_offset)
-        self.log_end_offset += <int64_t>info.last_offset_delta + 1
-        if self.unsynced_since_ms == 0:
-            self.unsynced_since_ms = self.turn.steady_ms
-            self.begin_to_age()
-        self.mark_dirty()
+        appended(self, segment, batch, info, self.log_end_offset)
         return LOG_OK
 
-    cdef bint must_roll(self, BatchInfo* info) noexcept:
+    # ---- copies -------------------------------------------------------------------------------
+
+    cdef LogStatus append_replicated(
+            self, const uint8_t* data, size_t size, int64_t high_watermark, int64_t log_start,
+            int32_t leader_epoch) noexcept:
+        """Append whole batches of the leader of an epoch, as they are; a rest of one is ignored.
+
+        `high_watermark` and `log_start` are the leader's. After a failure, the batches before the
+        one that failed are in the log.
+        """
+        cdef LogStatus status
+        if self.is_loading:
+            return LOG_LOADING
+        if self.storage_status() != LOG_OK:
+            return self.storage_status()
+        if not self.is_follower or leader_epoch != self.known_epoch:
+            return LOG_NOT_LED
+        status = self.append_copies(data, size, high_watermark, leader_epoch)
+        self.follow_leader(high_watermark, log_start)
+        return status
+
+    cdef LogStatus append_copies(
+            self, const uint8_t* data, size_t size, int64_t high_watermark,
+            int32_t leader_epoch) noexcept:
+        # Batches that follow each other in one segment are written together: a run. A control batch
+        # is a run of its own, because its entry for an aborted transaction precedes its write.
+        cdef Cursor cursor
+        cdef BatchInfo info
+        cdef const uint8_t* batch
+        cdef const uint8_t* run = data
+        cdef int64_t end_offset = self.log_end_offset
+        cdef LogStatus status
+        cdef BatchStatus found
+        cursor.next = data
+        cursor.left = size
+        while True:
+            batch = cursor.next
+            found = batch_header(&cursor, &info)
+            if found == BATCH_EMPTY or found == BATCH_TRUNCATED:
+                return self.append_run(run, <size_t>(batch - run))
+            status = self.check_copy(
+                batch, &info, found, end_offset, high_watermark, leader_epoch)
+            if status == LOG_OK and (
+                    batch == run or info.attributes & ATTRIBUTE_CONTROL
+                    or info.leader_epoch != self.leader_epoch
+                    or self.run_is_full(&info, <int64_t>(batch - run))):
+                status = self.append_run(run, <size_t>(batch - run))
+                run = batch
+                if status == LOG_OK:
+                    status = make_ready(self, &info, info.base_offset)
+                if status == LOG_OK:
+                    self.enter_epoch(info.leader_epoch, info.base_offset)
+            elif status != LOG_OK:
+                self.append_run(run, <size_t>(batch - run))
+            if status != LOG_OK:
+                return status
+            end_offset = batch_last_offset(&info) + 1
+            if info.attributes & ATTRIBUTE_CONTROL:
+                status = self.append_run(run, <size_t>(cursor.next - run))
+                run = cursor.next
+                if status != LOG_OK:
+                    return status
+
+    cdef LogStatus check_copy(
+            self, const uint8_t* batch, BatchInfo* info, BatchStatus found, int64_t end_offset,
+            int64_t high_watermark, int32_t leader_epoch) noexcept:
+        # Batches are missing where a leader's log was compacted, which is below its high watermark.
+        # Anywhere else a gap is a damaged base offset: the CRC does not cover it.
+        if (found != BATCH_OK or info.last_offset_delta < 0 or info.base_offset < 0
+                or info.base_offset > INT64_MAX - INT32_MAX - 1
+                or not self.leader_epoch <= info.leader_epoch <= leader_epoch
+                or batch_check_crc(batch, info) != BATCH_OK):
+            return LOG_CORRUPT
+        if info.base_offset == end_offset or end_offset < info.base_offset <= high_watermark:
+            return LOG_OK
+        return LOG_GAP
+
+    cdef bint run_is_full(self, BatchInfo* info, int64_t run_size) noexcept:
+        return self.must_roll(info, info.base_offset) or (
+            self.active.size + run_size + <int64_t>info.size > self.segment_bytes_max)
+
+    cdef LogStatus append_run(self, const uint8_t* data, size_t size) noexcept:
+        cdef Segment segment = self.active
+        cdef Cursor cursor
+        cdef BatchInfo info
+        cdef const uint8_t* batch = data
+        cdef int status
+        if size == 0:
+            return LOG_OK
+        cursor.next = data
+        cursor.left = size
+        batch_header(&cursor, &info)
+        segment.is_settled = False   # staged bytes keep the file open
+        status = self.put(segment, data, size)
+        if status == 0 and info.attributes & ATTRIBUTE_CONTROL:
+            status = self.note_abort(segment, data, &info, info.base_offset)
+            if is_no_space(status):
+                self.staged_size -= <uint32_t>size   # a marker is small, so it was staged
+        if status < 0:
+            return self.refuse(status)
+        while True:
+            appended(self, segment, batch, &info, info.base_offset)
+            batch = cursor.next
+            if batch_header(&cursor, &info) != BATCH_OK:
+                return LOG_OK
+
+    cdef void enter_epoch(self, int32_t epoch, int64_t base_offset) noexcept:
+        # Note that the batches from here on are of this leader epoch.
+        if not self.epochs or self.epochs[-1][0] < epoch:
+            self.begin_epoch(epoch, base_offset)
+
+    # ---- rolls --------------------------------------------------------------------------------
+
+    cdef bint must_roll(self, BatchInfo* info, int64_t base_offset) noexcept:
         cdef Segment segment = self.active
         cdef int64_t since
+        if base_offset + info.last_offset_delta - segment.base_offset > INT32_MAX:
+            return True
         if segment.size == 0:
             return False
         if segment.size + <int64_t>info.size > self.segment_bytes_max:
-            return True
-        if self.log_end_offset + info.last_offset_delta - segment.base_offset > INT32_MAX:
             return True
         if index_entries(&segment.index) >= self.index_entries_max:
             return True
@@ -270,7 +378,7 @@ cdef class PartitionLog(SyncedLog):
         return segment.created_ms > 0 and (
             self.turn.steady_ms - segment.created_ms > self.segment_ms - self.jitter_of(segment))
 
-    cdef bint may_roll(self, BatchInfo* info) noexcept:
+    cdef bint may_roll(self, BatchInfo* info, int64_t base_offset) noexcept:
         """Return whether the log may roll now; else it waits for syncs, and the segment grows.
 
         It does not wait when the segment can hold no more.
@@ -278,7 +386,7 @@ cdef class PartitionLog(SyncedLog):
         cdef Segment segment = self.active
         return self.turn.files.may_hold_more(PyList_GET_SIZE(self.unsealed)) or (
             segment.size + <int64_t>info.size > SEGMENT_BYTES_MAX
-            or self.log_end_offset + info.last_offset_delta - segment.base_offset > INT32_MAX)
+            or base_offset + info.last_offset_delta - segment.base_offset > INT32_MAX)
 
     cdef int64_t jitter_of(self, Segment segment) noexcept:
         # A hash of the name instead of a random number spreads logs as well, and is reproducible.
@@ -350,7 +458,14 @@ cdef class PartitionLog(SyncedLog):
 
     cdef void reach(self, int64_t high_watermark) noexcept:
         self.transactions.reached(high_watermark)
-        SyncedLog.reach(self, high_watermark)
+        ReplicatedLog.reach(self, high_watermark)
+
+    cdef void lower_watermark(self, const LogEnd* place) noexcept:
+        ReplicatedLog.lower_watermark(self, place)
+        self.transactions.lowered(self.high_watermark)
+
+    cdef void dismiss_transactions(self) noexcept:
+        self.transactions.dismiss_all()
 
     def retire(self):
         """Mark the log as deleted: refuse all requests from here on, and fail the waiters."""
@@ -425,8 +540,11 @@ cdef class PartitionLog(SyncedLog):
 
     # ---- append from Python -------------------------------------------------------------------
 
-    def append(self, bytes records):
-        """Append a client's batch; return its AppendResult, without an append time."""
+    def append(self, bytes records, *, bint needs_replicas=True):
+        """Append a client's batch; return its AppendResult, without an append time.
+
+        With `needs_replicas`, it is refused while too few replicas are in sync.
+        """
         cdef BatchInfo info
         cdef ProducerBatch original
         cdef int64_t base_offset = -1
@@ -438,6 +556,8 @@ cdef class PartitionLog(SyncedLog):
             return AppendResult(AppendStatus(OF_BATCH + checked))
         if <int64_t>info.size > self.batch_bytes_max:
             return AppendResult(AppendStatus.BATCH_TOO_LARGE)
+        if self.lacks_replicas and needs_replicas:
+            return AppendResult(AppendStatus.LOG_TOO_FEW_REPLICAS)
         sequence = self.check_sequence(&info, &original)
         if sequence == SEQUENCE_DUPLICATE:
             return AppendResult(DUPLICATE, original.base_offset,
@@ -461,9 +581,10 @@ cdef class PartitionLog(SyncedLog):
     def append_internal(self, bytes batch):
         """Append a batch of the broker's own and return its base offset.
 
-        Raises NoRoom for a batch of a producer above the log's limit, DiskFull while the disk is
-        full, and StorageError when the log is offline. A marker is exempt from the producer limit
-        and from `is_read_only`, because it ends a transaction and lets its producer continue.
+        Raises TooManyProducers for a batch of a producer above the log's limit, DiskFull while the
+        disk is full, TooFewReplicas while too few are in sync, and StorageError when the log is
+        offline. A marker is exempt from the producer limit and from `is_read_only`, because it ends
+        a transaction and lets its producer continue.
         """
         cdef BatchInfo info
         cdef Cursor cursor
@@ -480,12 +601,43 @@ cdef class PartitionLog(SyncedLog):
             raise TooManyProducers(f"{self!r} has no room for producer {info.producer_id}")
         if self.turn.is_read_only and not info.attributes & ATTRIBUTE_CONTROL:
             raise DiskFull(f"{self!r}: the disk is full")
+        if self.lacks_replicas:
+            raise TooFewReplicas(f"{self!r}: fewer replicas are in sync than min.insync.replicas")
         status = self.append_batch(<uint8_t*><char*>copy, &info, &base_offset)
         if status == LOG_FULL:
             raise DiskFull(f"{self!r}: the disk is full")
         if status != LOG_OK:
             raise StorageError(f"{self!r} is {_STATE_OF[status]}")
         return base_offset
+
+    # ---- replicas from Python ------------------------------------------------------------------
+
+    def copy(self, bytes data, *, int64_t high_watermark, int64_t log_start=0, leader_epoch=None):
+        """Append batches of the leader as `append_replicated` does; return the LogState."""
+        return LogState(self.append_replicated(
+            <const uint8_t*>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), high_watermark,
+            log_start, self.known_epoch if leader_epoch is None else leader_epoch))
+
+    def report(self, int32_t replica, int64_t offset, int64_t replica_epoch=-1, *,
+               int64_t log_start=0):
+        """Note that a replica has everything below an offset on its disk; return the LogState."""
+        return LogState(self.note_position(replica, replica_epoch, offset, log_start))
+
+    def read_for_replica(self, int64_t offset, int64_t size_max):
+        """Return whole batches from an offset on, up to the end of what is in the files.
+
+        Raises IndexError for an offset outside of the log, StorageError when it cannot be read.
+        """
+        cdef LogSlice found
+        cdef PyObject* owner
+        cdef LogStatus status = self.slice_for_replica(offset, size_max, True, &found, &owner)
+        return self.take_slice(offset, status, &found, owner)
+
+    def divergence(self, int32_t epoch, int64_t offset):
+        """Return (epoch, end) of what a copy that ends with these has in common; None: all."""
+        cdef int32_t known = -1
+        cdef int64_t end = -1
+        return (known, end) if self.diverges(epoch, offset, &known, &end) else None
 
     # ---- for broker.storage -------------------------------------------------------------------
 
@@ -502,3 +654,38 @@ cdef class PartitionLog(SyncedLog):
     def producer_count(self):
         """How many producers the log has the state of."""
         return self.producers.count
+
+
+cdef inline LogStatus make_ready(
+        PartitionLog log, BatchInfo* info, int64_t base_offset) noexcept:
+    """Open the active segment for a batch, after a roll if one is due."""
+    cdef int status
+    if log.is_full:
+        log.turn.report_full()
+        return LOG_FULL
+    # A file stays open from a write until its sync, so here `count_max` is a hard limit.
+    if log.active.fd < 0 and not log.turn.files.make_room():
+        return log.refuse(-EMFILE)
+    status = log.active.open(False)
+    if status == 0 and log.must_roll(info, base_offset):
+        if log.may_roll(info, base_offset):
+            if base_offset - log.log_end_offset > INT32_MAX:
+                log.log_end_offset = base_offset   # no batch is in between
+            status = log.begin_segment()
+        else:
+            status = log.active.open(False)   # `may_hold_more` may have closed it
+    return LOG_OK if status == 0 else log.refuse(status)
+
+
+cdef inline void appended(PartitionLog log, Segment segment, const uint8_t* batch, BatchInfo* info,
+                          int64_t base_offset) noexcept:
+    """Update the state of the log for a batch at its end, in its active segment."""
+    if segment.created_ms == 0:
+        segment.created_ms = log.turn.steady_ms
+    segment.note(info, base_offset, log.index_interval_bytes)
+    log.update_producer(batch, info, base_offset)
+    log.log_end_offset = base_offset + info.last_offset_delta + 1
+    if log.unsynced_since_ms == 0:
+        log.unsynced_since_ms = log.turn.steady_ms
+        log.begin_to_age()
+    log.mark_dirty()

@@ -10,7 +10,7 @@ crash, the bytes that reappear have an older leader epoch.
 A damaged last segment takes no more appends: a new one begins after it.
 """
 
-from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 
 from broker._native.kernel.file_ops cimport (
     file_sync_data,
@@ -18,12 +18,28 @@ from broker._native.kernel.file_ops cimport (
     file_truncate,
     is_no_space,
 )
-from broker._native.log.recovery_scan cimport _Chunk, Scan, scan_begin, scan_segment
+from broker._native.log.header_window cimport (
+    CODEC_POSITION,
+    OFFSET_FIELDS_SIZE,
+    WINDOW_SIZE,
+    HeaderWindow,
+    batch_size,
+    header_at,
+    window_open,
+)
+from broker._native.log.recovery_scan cimport (
+    _Chunk,
+    Scan,
+    may_skip_to,
+    scan_begin,
+    scan_segment,
+)
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.segment cimport Segment
 from broker._native.log.segmented_log cimport must
 from broker._native.log.segment_file cimport PATH_SIZE
 from broker._native.log.transaction_index cimport aborted_is_whole
+from broker._native.records.record_batch cimport ATTRIBUTE_CONTROL
 
 import logging
 
@@ -45,7 +61,7 @@ cdef bint take_over(PartitionLog log, Segment segment) except -1:
         return True
     logger.warning("index rebuilt: folder=%s base_offset=%d: the files are damaged or not there",
                    log.folder, segment.base_offset)
-    scan_begin(&scan, segment.base_offset, INT64_MAX, 0)
+    scan_begin(&scan, segment.base_offset, INT64_MAX, 0, False)
     scan_segment(log, segment, &scan, -1, INT64_MAX, _Chunk())
     segment.size = segment.written = segment.reserved
     status = segment.finish_index()
@@ -91,6 +107,42 @@ def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int
     return True
 
 
+def has_marker(PartitionLog log, int64_t offset):
+    """Return whether a control batch is at an offset of an attached log or after it.
+
+    The state at the log's end does not have the transactions that have ended there. Also True where
+    a header cannot be read. Raises StorageError when a file cannot be opened.
+    """
+    cdef Segment segment
+    cdef bint is_found
+    for segment in log.segments[log.index_of(offset):]:
+        if segment.written > 0:
+            must(segment.open(False), log, "cannot open a segment")
+            is_found = has_marker_from(segment, segment.locate(max(offset, segment.base_offset)))
+            segment.close()
+            if is_found:
+                return True
+    return False
+
+
+cdef bint has_marker_from(Segment segment, int64_t position):
+    cdef HeaderWindow window
+    cdef const uint8_t* header
+    cdef int fd = segment.fd
+    cdef int64_t end = segment.written
+    if position < 0:
+        return True
+    with nogil:
+        window_open(&window, fd, WINDOW_SIZE)
+        while position < end:
+            header = header_at(&window, position, OFFSET_FIELDS_SIZE)
+            if header == NULL or batch_size(header) == 0 or (
+                    header[CODEC_POSITION] & ATTRIBUTE_CONTROL):
+                return True
+            position += batch_size(header)
+    return False
+
+
 def detach(PartitionLog log):
     """Undo `attach` before the log is used: `recover` is next."""
     log.clear_producers()
@@ -104,19 +156,21 @@ cdef void finish(PartitionLog log, int64_t log_start_offset, int64_t log_end_off
     log.visible_max_timestamp = log.active.max_timestamp
     log.log_start_offset = log_start_offset
     log.log_end_offset = log.durable_end = log.high_watermark = log_end_offset
-    log.transactions.reached(log_end_offset)
+    log.transactions.opened()
     log.epochs = [entry for entry in epochs if entry[1] <= log_end_offset]
     log.leader_epoch = log.epochs[-1][0] if log.epochs else 0
 
 
 def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
             int64_t recovery_point, list epochs, bytes snapshot, int64_t snapshot_offset,
-            int64_t synced_end=0, bint has_gaps=False):
+            int64_t synced_end=0, bint has_gaps=False, bint is_copy=False,
+            int64_t high_watermark=INT64_MAX):
     """Find where the log ends after an unclean stop, and truncate it there.
 
     Everything below `synced_end`, and below the recovery point, was on the disk once: an invalid
     batch there is damaged, and reads of it are refused. With `has_gaps`, batches may be missing
-    anywhere, not only below the recovery point.
+    anywhere, not only below the recovery point; with `is_copy`, between two batches of a segment.
+    A replica's `high_watermark` is restored next: transactions that have ended above it are kept.
 
     Without `epochs` the whole log is read for them: an epoch below that of an older batch would
     make the next recovery truncate there. `snapshot` (b"" for none) is the producers' state at
@@ -134,13 +188,14 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     cdef list unsynced = []
     if not snapshot or not log.restore_producers(snapshot):
         snapshot_offset = 0
-    log.epochs = list(epochs) or [(0, 0)]
+    log.epochs = list(epochs)
     log.segments = [log.new_segment(base) for base in base_offsets]
     # Segments are read from the one that holds the recovery point, or where the producers' state
     # must be rebuilt from.
     if not are_aborted_known(log, snapshot_offset):
         log.clear_producers()
         snapshot_offset = 0
+    log.transactions.restored_from = high_watermark
     first = 0
     for i in range(len(base_offsets)):
         if base_offsets[i] <= min(read_from, snapshot_offset):
@@ -149,12 +204,12 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
         if not take_over(log, segment):
             raise StorageError(f"{log.folder}: cannot read an index of aborted transactions")
     scan_begin(&scan, base_offsets[first], INT64_MAX if has_gaps else recovery_point,
-               max(recovery_point, synced_end))
+               max(recovery_point, synced_end), is_copy)
     is_whole = True
     for i in range(first, len(base_offsets)):
         segment = <Segment>log.segments[i]
         if segment.base_offset != scan.next_offset and not (
-                is_whole and scan.next_offset < segment.base_offset <= scan.gaps_end):
+                is_whole and may_skip_to(&scan, segment.base_offset)):
             # The log ends in the segment before this one. (A segment that was full when the broker
             # died still has its preallocated tail, and the next one follows it without a gap.)
             after_end = base_offsets[i:]
@@ -187,7 +242,8 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
         begin_after_damage(log, scan.next_offset, unsynced)
     if scan.next_offset < snapshot_offset:
         log.clear_producers()   # the snapshot has batches that are not in the log
-    finish(log, min(log_start_offset, scan.next_offset), scan.next_offset, log.epochs)
+    finish(log, min(log_start_offset, scan.next_offset), scan.next_offset,
+           log.epochs or [(0, min(base_offsets[0], scan.next_offset))])
     log.durable_end = min(recovery_point, log.log_end_offset)
     log.unsealed = [segment for segment in unsynced if segment is not log.active]
     return after_end
@@ -255,7 +311,7 @@ def settle(PartitionLog log, *, bint is_synced):
 
     What the page cache has after a kill may not be on the disk, and what can be read counts as
     durable: so a recovered log is settled before it is used, under group-commit. (Under `os` the
-    log's next sync is enough.) May be called in any thread.
+    log's next sync is enough.) May be called in any thread. A replica's high watermark stays.
     """
     cdef Segment segment
     for segment in (*log.unsealed, log.active):
@@ -267,7 +323,8 @@ def settle(PartitionLog log, *, bint is_synced):
     log.unsealed = []
     log.has_unsynced_cut = False
     log.durable_end = log.log_end_offset
-    log.advance(log.log_end_offset, log.active, log.active.written, log.active.max_timestamp)
+    if not log.is_replicated:
+        log.advance(log.log_end_offset, log.active, log.active.written, log.active.max_timestamp)
     for segment in log.segments:
         segment.close()
 

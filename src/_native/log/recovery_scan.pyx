@@ -11,6 +11,12 @@ A batch does not continue the log
 Below the recovery point compaction may have removed batches: there batches may be missing between
 two others, at the beginning of a segment and at its end.
 
+A follower copies such a log, so its own may lack batches anywhere between two others of a segment.
+(Where a crash has taken the end of a file, something else follows there, or nothing.) A segment of
+it still begins where the one before it ended: if it does not, that one has lost its end. A base
+offset is not covered by the CRC: it is damaged rather than after a gap, if the next batch continues
+the log without that gap.
+
 What an invalid batch means depends on its offset. Everything below `synced_end` was on the disk
 once: `synced_end` is the recovery point, or the end of the last segment that is known to have been
 sealed, whichever is higher. A crash does not change what was on the disk, so an invalid batch there
@@ -25,7 +31,7 @@ the last, the last batch is taken to be the damaged one.
 """
 
 from libc.errno cimport ENOMEM
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 
 from broker._native.kernel.cursor cimport Cursor, load_int32
@@ -55,6 +61,7 @@ from broker.model.errors import StorageError
 logger = logging.getLogger(__name__)
 
 cdef size_t RECOVERY_READ_BYTES = limits.RECOVERY_READ_BYTES
+cdef size_t RECOVERY_STEP_BYTES = limits.RECOVERY_STEP_BYTES
 
 
 cdef class _Chunk:
@@ -75,8 +82,9 @@ cdef class _Chunk:
             return 0
         if not make_capacity(<void**>&self.bytes, &self.capacity, size):
             return -ENOMEM
+        size = max(size, RECOVERY_STEP_BYTES)
         with nogil:   # the event loop serves other requests meanwhile
-            count = file_pread(fd, self.bytes, self.capacity, position)
+            count = file_pread(fd, self.bytes, min(size, self.capacity), position)
         if count < 0:
             return <int>count
         self.start = position
@@ -85,10 +93,12 @@ cdef class _Chunk:
 
 
 cdef void scan_begin(
-        Scan* scan, int64_t next_offset, int64_t gaps_end, int64_t synced_end) noexcept nogil:
+        Scan* scan, int64_t next_offset, int64_t gaps_end, int64_t synced_end,
+        bint is_copy) noexcept nogil:
     """Begin before the first batch."""
     scan.next_offset = next_offset
     scan.gaps_end = gaps_end
+    scan.is_copy = is_copy
     scan.synced_end = synced_end
     scan.epoch = scan.epoch_before = -1
     scan.last_offset = -1
@@ -115,16 +125,53 @@ cdef bint next_batch(_Chunk chunk, Segment segment, Scan* scan, BatchInfo* info,
     cursor.left = <size_t>(chunk.start + <int64_t>chunk.size - scan.position)
     if batch_header(&cursor, info) != BATCH_OK:
         return False
-    if info.base_offset != scan.next_offset and not (
-            scan.next_offset < info.base_offset <= scan.gaps_end):
+    if info.base_offset != scan.next_offset and not may_begin_at(scan, info):
         return False
     if info.leader_epoch < scan.epoch:
         return False
     if info.last_offset_delta < 0 or (
             info.base_offset + info.last_offset_delta >= scan.batches_end):
         return False
-    return batch_check_crc(
-        chunk.bytes + (scan.position - chunk.start), info) == BATCH_OK
+    if batch_check_crc(chunk.bytes + (scan.position - chunk.start), info) != BATCH_OK:
+        return False
+    if info.base_offset > max(scan.next_offset, scan.gaps_end) and (
+            continues_without_gap(chunk, segment, scan, info, status)):
+        return False
+    return status[0] >= 0
+
+
+cdef bint may_begin_at(const Scan* scan, const BatchInfo* info) noexcept nogil:
+    # Return whether batches may be missing before this one.
+    if info.base_offset <= scan.next_offset:
+        return False
+    return info.base_offset <= scan.gaps_end or (
+        scan.is_copy and info.base_offset < scan.segment_end - info.last_offset_delta)
+
+
+cdef bint may_skip_to(const Scan* scan, int64_t base_offset) noexcept nogil:
+    """Return whether batches may be missing between the last one and the next segment.
+
+    A copy begins a segment after a gap only if the last one cannot name the offset: its own end,
+    which it may have lost, is not that long.
+    """
+    return scan.next_offset < base_offset and (
+        base_offset <= scan.gaps_end
+        or (scan.is_copy and base_offset - scan.next_offset > INT32_MAX))
+
+
+cdef bint continues_without_gap(_Chunk chunk, Segment segment, const Scan* scan,
+                                const BatchInfo* info, int* status) noexcept:
+    # Return whether the batch after this one follows the one before it, and this one in between.
+    cdef Scan probe = scan[0]
+    cdef BatchInfo following
+    cdef bint does_continue
+    probe.is_copy = False
+    probe.next_offset += info.last_offset_delta + 1
+    probe.position += <int64_t>info.size
+    does_continue = next_batch(chunk, segment, &probe, &following, status)
+    if status[0] >= 0:
+        status[0] = chunk.hold(segment.fd, scan.position, info.size)
+    return does_continue
 
 
 cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t end_offset,
@@ -145,6 +192,7 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t end
     segment.max_timestamp = -1
     scan.position = 0
     scan.batches_end = end_offset if 0 <= end_offset <= scan.synced_end else INT64_MAX
+    scan.segment_end = end_offset if end_offset >= 0 else INT64_MAX
     chunk.start = chunk.size = 0
     while True:
         step_over(log, segment, scan, producers_from, chunk, &status)
@@ -177,7 +225,7 @@ cdef int step_over(PartitionLog log, Segment segment, Scan* scan, int64_t produc
         scan.epoch_before = scan.epoch
         if info.leader_epoch > scan.epoch:
             if not log.epochs or log.epochs[-1][0] < info.leader_epoch:
-                log.epochs.append((info.leader_epoch, info.base_offset))
+                log.begin_epoch(info.leader_epoch, info.base_offset)
             scan.epoch = info.leader_epoch
         scan.last_offset = info.base_offset
         scan.next_offset = info.base_offset + info.last_offset_delta + 1
@@ -215,7 +263,7 @@ cdef class _Damages:
         cdef bint is_sealed = scan.batches_end != INT64_MAX
         cdef int64_t end, offset
         if is_sealed and scan.position == self.segment.reserved and (
-                scan.batches_end <= scan.gaps_end):
+                may_skip_to(scan, scan.batches_end)):
             return False   # compaction has removed what is missing up to the next segment
         if self.drop_last(scan, chunk):
             return True

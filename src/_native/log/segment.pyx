@@ -42,6 +42,7 @@ from broker._native.log.offset_index cimport (
     index_is_full,
     index_load,
     index_store,
+    index_time_at,
     index_unload,
     index_wants_memory,
 )
@@ -426,6 +427,36 @@ cdef class Segment(SegmentFile):
                 return position
             position += size
         return self.written
+
+    cdef int64_t newest_before(self, int64_t offset, int64_t end) noexcept:
+        """Return the largest timestamp of the batches below an offset, whose last one ends at a
+        position; -1 for none. Of a file that cannot be read, only entries of the index are used.
+        """
+        cdef char path[PATH_SIZE]
+        cdef HeaderWindow window
+        cdef const uint8_t* head
+        cdef int64_t position, newest
+        cdef int32_t indexed
+        cdef int32_t last = <int32_t>min(offset - self.base_offset - 1, INT32_MAX)
+        if self.max_timestamp_offset < offset:
+            return self.max_timestamp
+        if self.open(False) < 0 or last < 0:
+            return -1
+        self.path(path, b".timeindex")
+        newest = index_time_at(&self.index, path, last)
+        # Entries of both indexes are added together: batches before this position are covered.
+        self.path(path, b".index")
+        position = index_floor_offset(&self.index, path, last, &indexed)
+        if indexed >= 0 and not self.has_batch(position, indexed):
+            position = 0
+        window_open(&window, self.fd, WINDOW_SIZE)
+        while position < end:
+            head = header_at(&window, position, MAX_TIMESTAMP_END)
+            if head == NULL or batch_size(head) == 0:
+                break
+            newest = max(newest, load_int64(head + MAX_TIMESTAMP_POSITION))
+            position += batch_size(head)
+        return newest
 
     cdef bint has_batch(self, int64_t position, int32_t relative_offset) noexcept nogil:
         """Return whether the batch at a position has the last offset of its index entry."""

@@ -11,6 +11,16 @@ cdef struct LogSlice:
     int64_t size
     int64_t next_offset        # of the first batch after it, or higher: no record is in between
 
+# An end of a log, where it is, and the largest timestamp of its segment before it.
+cdef struct LogEnd:
+    int64_t offset
+    int64_t base_offset        # of the segment
+    int64_t position
+    int64_t max_timestamp      # -1: none, TIME_UNKNOWN: not looked up
+
+cdef enum:
+    TIME_UNKNOWN = -2
+
 
 cdef class SegmentedLog(AwaitedLog):
     cdef readonly str folder
@@ -30,7 +40,14 @@ cdef class SegmentedLog(AwaitedLog):
     cdef LogStatus slice(self, int64_t offset, int64_t end_offset, int64_t size_max,
                          bint at_least_one, LogSlice* found, PyObject** owner) noexcept
     cdef int64_t end_of(self, Segment segment, int64_t end_offset) noexcept
-    cdef int64_t end_position(self, Segment segment, int64_t end_offset) noexcept
+    cdef LogStatus slice_below(self, const LogEnd* limit, int64_t offset, int64_t end_offset,
+                               int64_t size_max, bint at_least_one, LogSlice* found,
+                               PyObject** owner) noexcept
+    cdef object take_slice(self, int64_t offset, LogStatus status, LogSlice* found, PyObject* owner)
+    cdef LogEnd visible_end(self) noexcept
+    cdef int64_t end_position(
+        self, Segment segment, int64_t end_offset, const LogEnd* limit) noexcept
+    cdef bint find_place(self, int64_t offset, LogEnd* place) noexcept
     cdef int64_t visible_bytes(self, int64_t offset, int64_t end_offset) noexcept
     cdef int find_aborted(self, int64_t start, int64_t end, AbortedList* into) noexcept
     cdef Py_ssize_t index_of(self, int64_t offset) noexcept
@@ -43,6 +60,7 @@ cdef class SegmentedLog(AwaitedLog):
     cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position,
                       int64_t max_timestamp) noexcept
     cdef bint marks_rest_damaged(self, Segment segment, int64_t offset, int error) noexcept
+    cdef void begin_epoch(self, int32_t epoch, int64_t offset) noexcept
     cdef void fail(self, int error) noexcept
     cpdef void take_offline(self, str reason) noexcept
     cdef bint end_service(self) noexcept

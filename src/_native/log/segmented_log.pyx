@@ -108,17 +108,35 @@ cdef class SegmentedLog(AwaitedLog):
         `owner` receives a new reference to the OpenFile that has them, when found.size > 0. With
         `at_least_one`, the first batch is returned whatever its size.
         """
+        cdef LogEnd limit
+        limit.offset = self.high_watermark
+        limit.base_offset = self.visible_segment.base_offset
+        limit.position = self.visible_position
+        return self.slice_below(&limit, offset, end_offset, size_max, at_least_one, found, owner)
+
+    cdef LogEnd visible_end(self) noexcept:
+        cdef LogEnd end
+        end.offset = self.high_watermark
+        end.base_offset = self.visible_segment.base_offset
+        end.position = self.visible_position
+        end.max_timestamp = self.visible_max_timestamp
+        return end
+
+    cdef LogStatus slice_below(self, const LogEnd* limit, int64_t offset, int64_t end_offset,
+                               int64_t size_max, bint at_least_one, LogSlice* found,
+                               PyObject** owner) noexcept:
+        # As `slice`, up to another end than the high watermark.
         cdef Segment segment
         cdef int64_t position, end, last, valid
         cdef int status
-        end_offset = min(end_offset, self.high_watermark)
+        end_offset = min(end_offset, limit.offset)
         found.size = 0
         found.next_offset = -1
         owner[0] = NULL
         if self.is_loading:
             return LOG_LOADING
-        if self.service_status() != LOG_OK:
-            return self.service_status()
+        if self.storage_status() != LOG_OK:
+            return self.storage_status()
         if offset < self.log_start_offset or offset > self.log_end_offset:
             return LOG_OUT_OF_RANGE
         if offset >= end_offset:
@@ -129,7 +147,7 @@ cdef class SegmentedLog(AwaitedLog):
             if status < 0 or segment.file.error < 0:
                 self.fail_unless_transient(status if status < 0 else segment.file.error)
                 return LOG_OFFLINE
-            end = self.end_position(segment, end_offset)
+            end = self.end_position(segment, end_offset, limit)
             position = segment.locate(offset) if end >= 0 else end
             if position < 0:
                 if self.marks_rest_damaged(segment, offset, <int>position):
@@ -177,12 +195,15 @@ cdef class SegmentedLog(AwaitedLog):
         cdef Segment following = self.segment_after(segment)
         return end_offset if following is None else min(end_offset, following.base_offset)
 
-    cdef int64_t end_position(self, Segment segment, int64_t end_offset) noexcept:
+    cdef int64_t end_position(
+            self, Segment segment, int64_t end_offset, const LogEnd* limit) noexcept:
         """Return the position where an open segment ends for a reader up to an offset; or -errno.
+
+        `limit` is the end of all that may be read.
         """
         cdef int64_t end = (
-            self.visible_position if segment is self.visible_segment else segment.written)
-        if end_offset >= self.high_watermark or self.end_of(segment, end_offset) < end_offset:
+            limit.position if segment.base_offset == limit.base_offset else segment.written)
+        if end_offset >= limit.offset or self.end_of(segment, end_offset) < end_offset:
             return end
         return min(end, segment.locate(end_offset))
 
@@ -194,6 +215,7 @@ cdef class SegmentedLog(AwaitedLog):
         error.
         """
         cdef Segment segment
+        cdef LogEnd limit = self.visible_end()
         cdef int64_t position, end
         if offset >= min(self.high_watermark, end_offset) or self.is_offline:
             return 0
@@ -201,7 +223,7 @@ cdef class SegmentedLog(AwaitedLog):
         if segment is not self.visible_segment or segment.open(False) < 0:
             return self.segment_bytes_max
         position = segment.locate(offset)
-        end = self.end_position(segment, end_offset)
+        end = self.end_position(segment, end_offset, &limit)
         return end - position if position >= 0 and end >= 0 else self.segment_bytes_max
 
     @property
@@ -242,11 +264,16 @@ cdef class SegmentedLog(AwaitedLog):
         """
         cdef LogSlice found
         cdef PyObject* owner
+        cdef LogStatus status = self.slice(offset, end_offset, size_max, at_least_one, &found,
+                                           &owner)
+        return self.take_slice(offset, status, &found, owner)
+
+    cdef object take_slice(
+            self, int64_t offset, LogStatus status, LogSlice* found, PyObject* owner):
+        # Read what a slice from an offset on has found.
         cdef ssize_t size
         cdef bytes data
         cdef OpenFile file
-        cdef LogStatus status = self.slice(offset, end_offset, size_max, at_least_one, &found,
-                                           &owner)
         if status == LOG_OUT_OF_RANGE:
             raise IndexError(f"offset {offset} of {self!r}")
         if status != LOG_OK:
@@ -273,7 +300,11 @@ cdef class SegmentedLog(AwaitedLog):
     def find_max_timestamp(self):
         """Return (offset, timestamp) of the first of the newest records, or None (KIP-734)."""
         cdef Segment segment
-        cdef int64_t newest = self.visible_max_timestamp
+        cdef int64_t newest
+        if self.visible_max_timestamp == TIME_UNKNOWN:
+            self.visible_max_timestamp = self.visible_segment.newest_before(
+                self.high_watermark, self.visible_position)
+        newest = self.visible_max_timestamp
         for segment in self.segments:
             if segment is self.visible_segment:
                 break
@@ -332,7 +363,7 @@ cdef class SegmentedLog(AwaitedLog):
             del self.epochs[0]
         if self.epochs and self.epochs[0][1] < offset:
             self.epochs[0] = (self.epochs[0][0], offset)
-        self.wake()
+        self.wake_all()
 
     cdef bint may_drop(self, Segment segment) noexcept:
         # The last bytes of the active segment may not be on the disk yet.
@@ -408,7 +439,8 @@ cdef class SegmentedLog(AwaitedLog):
         self.wake()
 
     cdef bint may_replace(self, Segment segment) noexcept:
-        return segment.is_settled and segment is not self.visible_segment and (
+        # Above the high watermark, a follower's records may still be cut off.
+        return segment.is_settled and segment.base_offset < self.visible_segment.base_offset and (
             self.may_drop(segment))
 
     def mark_damaged(self, int64_t base_offset, list ranges not None):
@@ -435,6 +467,18 @@ cdef class SegmentedLog(AwaitedLog):
         cdef Segment segment
         return [(first, end) for segment in self.segments for first, end, _, _
                 in segment.damaged or ()]
+
+    @property
+    def first_damage(self):
+        """The offset where the first damaged range begins that is not deleted; None: all is whole.
+        """
+        cdef Segment segment
+        for segment in self.segments:
+            if segment.damaged is not None:
+                for first, end, _, _ in segment.damaged:
+                    if end > self.log_start_offset:
+                        return first
+        return None
 
     cdef bint marks_rest_damaged(self, Segment segment, int64_t offset, int error) noexcept:
         """Mark the rest of a sealed segment as damaged, from where its headers are invalid for a
@@ -473,6 +517,24 @@ cdef class SegmentedLog(AwaitedLog):
         self.visible_position = position
         self.visible_max_timestamp = max_timestamp
         self.reach(high_watermark)
+
+    cdef bint find_place(self, int64_t offset, LogEnd* place) noexcept:
+        """Find where in the files the batches below an offset end; False if that cannot be read.
+
+        A batch must begin at the offset, and all batches below it must be in a file.
+        """
+        cdef Segment segment = self.segment_of(offset)
+        cdef int64_t position = segment.open(False)
+        if position == 0:
+            position = segment.locate(offset)
+        if position < 0:
+            self.fail_unless_transient(<int>position)
+            return False
+        place.offset = offset
+        place.base_offset = segment.base_offset
+        place.position = position
+        place.max_timestamp = TIME_UNKNOWN if position > 0 else -1
+        return True
 
     cdef void fail_unless_transient(self, int error) noexcept:
         """Take the log offline, except for a lack of descriptors or memory, which is transient."""
@@ -518,7 +580,15 @@ cdef class SegmentedLog(AwaitedLog):
         """Append with a new leader epoch from here on; the caller has made it durable first."""
         if self.epochs and self.epochs[-1][0] >= epoch:
             raise ValueError(f"epoch {epoch} of {self!r} is not above {self.epochs[-1][0]}")
-        self.epochs.append((epoch, self.log_end_offset))
+        self.begin_epoch(epoch, self.log_end_offset)
+
+    cdef void begin_epoch(self, int32_t epoch, int64_t offset) noexcept:
+        # A first epoch without batches is forgotten: of what was before this one nothing is known.
+        # (A log that was begun anew has such an entry: it must not tell a follower that an epoch
+        # that old ends here, because what the follower has of later ones may be right.)
+        if PyList_GET_SIZE(self.epochs) == 1 and self.epochs[0][1] == offset:
+            self.epochs.clear()
+        self.epochs.append((epoch, offset))
         self.leader_epoch = epoch
         self.turn.log_changes += 1
 

@@ -21,6 +21,7 @@ cdef class SyncedLog(SegmentedLog):
     cdef SyncJob job
     cdef bint job_is_running
     cdef readonly bint is_full            # the disk had no space for the staged bytes; write again
+    cdef bint is_held                     # a thread cuts it: nothing is written or synced
     cdef bint has_unsynced_cut            # a file was truncated since its last sync
     cdef int64_t job_started_ms
     cdef bint is_going_idle               # its file is closed as soon as its sync has ended
@@ -39,6 +40,8 @@ cdef class SyncedLog(SegmentedLog):
     cdef int write_staged(self) noexcept
     cdef int begin_segment(self) noexcept
     cdef void mark_dirty(self) noexcept
+    cdef void written_for_replicas(self) noexcept
+    cdef void synced_for_replicas(self) noexcept
     cdef bint is_sync_due(self) noexcept
     cdef bint owes_sync(self) noexcept
     cdef void begin_to_age(self) noexcept

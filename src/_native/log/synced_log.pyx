@@ -225,7 +225,7 @@ cdef class SyncedLog(SegmentedLog):
         """Write what is staged; then advance, or have the commit thread sync."""
         cdef int status
         self.is_dirty = False
-        if self.is_offline or self.is_deleted:
+        if self.is_offline or self.is_deleted or self.is_held:
             return
         status = self.write_staged()
         if is_no_space(status):
@@ -237,11 +237,19 @@ cdef class SyncedLog(SegmentedLog):
             self.fail(status)
             return
         self.is_full = False
-        if not self.is_group_commit:
+        if self.is_replicated:
+            self.written_for_replicas()
+        elif not self.is_group_commit:
             self.advance(self.log_end_offset, self.active, self.active.written,
                          self.active.max_timestamp)
         if not self.job_is_running and (self.is_sync_due() or self.owes_sync()):
             self.start_sync()
+
+    cdef void written_for_replicas(self) noexcept:
+        """Process that everything appended to a replicated log is in its files."""
+
+    cdef void synced_for_replicas(self) noexcept:
+        """Process that `durable_end` of a replicated log has moved to the end of the job."""
 
     cdef bint owes_sync(self) noexcept:
         return bool(self.unsealed) or (self.durable_end < self.log_end_offset and (
@@ -345,7 +353,9 @@ cdef class SyncedLog(SegmentedLog):
         # Batches appended during the sync have been unsynced since its start, at most.
         self.unsynced_since_ms = (
             0 if self.durable_end == self.log_end_offset else self.job_started_ms)
-        if self.is_group_commit:
+        if self.is_replicated:
+            self.synced_for_replicas()
+        elif self.is_group_commit:
             self.advance(self.durable_end, self.job_segment, self.job_position,
                          self.job_max_timestamp)
         if self.sync_callbacks:
@@ -368,8 +378,10 @@ cdef class SyncedLog(SegmentedLog):
 
     def when_synced(self, int64_t offset, callback):
         """Call back with True once everything below an offset is synced, whatever the topic's
-        durability; with False if that fails.
+        durability, and below the high watermark; with False if that fails.
         """
+        if self.is_replicated:
+            callback = replicated(self, offset, callback)
         if self.is_offline or self.is_deleted:
             callback(False)
         elif offset <= self.durable_end:
@@ -377,6 +389,25 @@ cdef class SyncedLog(SegmentedLog):
         else:
             self.sync_callbacks.append((offset, callback))
             self.mark_dirty()
+
+    # ---- held while a thread cuts it (truncation.pyx) -------------------------------------------
+
+    def hold(self):
+        """Leave the files of a log that is loading to one thread; False while they are written or
+        synced: try again.
+        """
+        if self.job_is_running or (self.is_dirty and not self.is_held):
+            return False
+        self.is_held = True
+        return True
+
+    def end_hold(self):
+        """Write and sync the log again; what waits for offsets that were cut is notified."""
+        cdef list cut = [each for each in self.sync_callbacks if each[0] > self.log_end_offset]
+        self.is_held = False
+        self.sync_callbacks = [each for each in self.sync_callbacks if each not in cut]
+        call_reached(self, cut, self.durable_end, False)
+        call_reached(self, self.sync_callbacks, self.durable_end, True)
 
     # ---- an idle log holds no descriptor, no preallocated tail and no buffer ------------------
 
@@ -456,3 +487,13 @@ cdef class SyncedLog(SegmentedLog):
     def unsealed_count(self):
         """How many full segments are not wholly on the disk yet."""
         return PyList_GET_SIZE(self.unsealed)
+
+
+cdef object replicated(SyncedLog log, int64_t offset, callback):
+    """Return a callback of a sync that calls another one once the high watermark is there, too."""
+    def synced(is_good):
+        if is_good and not log.lacks_replicas:
+            log.when_durable(offset, callback)
+        else:
+            callback(False)
+    return synced

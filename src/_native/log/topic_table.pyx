@@ -33,17 +33,22 @@ cdef uint64_t new_request_mark() noexcept:
 cdef class TopicEntry:
     """A topic's name, id and logs."""
 
-    def __cinit__(self, str name, bytes topic_id, list logs):
+    def __cinit__(self, str name, bytes topic_id, list logs, dict followed):
         self.name = name
         self.name_bytes = name.encode()
         self.topic_id = topic_id
         self.logs = logs
+        self.followed = followed
 
     cdef PartitionLog log_of(self, int32_t partition):
         """Return the log of a partition, or None."""
         if partition < 0 or partition >= PyList_GET_SIZE(self.logs):
             return None
         return <PartitionLog>PyList_GET_ITEM(self.logs, partition)
+
+    cdef PartitionLog copy_of(self, int32_t partition):
+        """Return the log of a partition that this broker follows, or None."""
+        return <PartitionLog>self.followed.get(partition) if self.followed else None
 
 
 @cython.final
@@ -52,22 +57,24 @@ cdef class TopicTable:
 
     def __cinit__(self):
         self.entries = {}
+        self.racks = {}
         self.rehash()
 
     def __dealloc__(self):
         free(self.by_name)
         free(self.by_id)
 
-    def add(self, str name, bytes topic_id, list logs):
-        """Add a topic, or replace the one of that name."""
+    def add(self, str name, bytes topic_id, list logs, dict followed=None):
+        """Add a topic, or replace the one of that name; `followed` are logs that may change."""
         if len(topic_id) != TOPIC_ID_SIZE:
             raise ValueError(f"topic id of {len(topic_id)} bytes, expected {TOPIC_ID_SIZE}")
         cdef TopicEntry entry = self.entries.get(name)
         cdef bint is_new = entry is None
         if not is_new and entry.topic_id == topic_id:
             entry.logs = logs  # whoever holds the entry gets the new partitions
+            entry.followed = followed
             return
-        entry = TopicEntry(name, topic_id, logs)
+        entry = TopicEntry(name, topic_id, logs, followed)
         self.entries[name] = entry
         if is_new and 2 * <uint32_t>len(self.entries) <= self.capacity:
             self.place(entry)

@@ -8,7 +8,8 @@ epoch are accepted; a late batch is not, because it would open a transaction tha
 A producer's first transactional batch opens a transaction; the coordinator's control batch, its
 marker, ends it. Readers of committed records read up to the last stable offset: the first offset of
 the oldest transaction that is open, or that has ended with its marker at or above the high
-watermark.
+watermark. A replica begins with a high watermark below its end, so a start keeps the transactions
+that have ended in between.
 
 A marker is a control batch of one record (Kafka protocol guide, "Control Records"):
 
@@ -38,6 +39,7 @@ cdef class Transactions:
     def __cinit__(self):
         self.open = {}
         self.ended = []
+        self.restored = []
         self.first_undecided = INT64_MAX
 
     def __dealloc__(self):
@@ -69,6 +71,10 @@ cdef class Transactions:
             self.admission_count -= 1
             admission[0] = self.admissions[self.admission_count]
 
+    cdef void dismiss_all(self) noexcept:
+        """Accept no more transactional batches at all."""
+        self.admission_count = 0
+
     cdef bint admits(self, int64_t producer_id, int16_t epoch) noexcept:
         """Return whether a producer's transactional batches of an epoch are accepted."""
         cdef Admission* admission = self.admission_of(producer_id)
@@ -91,7 +97,7 @@ cdef class Transactions:
         """End a producer's transaction by its marker."""
         self.dismiss(producer_id)
         first_offset = self.open.pop(producer_id, None)
-        if first_offset is not None:
+        if first_offset is not None and marker_offset >= self.restored_from:
             self.ended.append((first_offset, marker_offset))
 
     cdef int64_t first_of(self, int64_t producer_id):
@@ -110,8 +116,25 @@ cdef class Transactions:
         """Remove ended transactions whose markers are below the high watermark."""
         if self.ended and self.ended[0][1] < high_watermark:
             self.ended = [each for each in self.ended if each[1] >= high_watermark]
-            self.first_undecided = min(
-                [*self.open.values(), *[first for first, _ in self.ended]], default=INT64_MAX)
+            self.find_first()
+
+    cdef void opened(self):
+        """Count all as visible that recovery has found, unless `lowered` is next."""
+        self.restored, self.ended = self.ended, []
+        self.restored_from = 0
+        self.find_first()
+
+    cdef void lowered(self, int64_t high_watermark):
+        """Count ended transactions as undecided whose markers are not below the high watermark."""
+        self.ended = sorted(
+            [each for each in {*self.ended, *self.restored} if each[1] >= high_watermark],
+            key=lambda each: each[1])
+        self.restored = []
+        self.find_first()
+
+    cdef void find_first(self):
+        self.first_undecided = min(
+            [*self.open.values(), *[first for first, _ in self.ended]], default=INT64_MAX)
 
 
 cdef bint read_marker(const uint8_t* batch, BatchInfo* info, Marker* marker) noexcept nogil:

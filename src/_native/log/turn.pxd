@@ -13,15 +13,26 @@ cdef enum LogStatus:
     LOG_LOADING            # its files are not recovered yet
     LOG_FULL               # the disk is full; the same request may be retried later
     LOG_NOT_LED            # another broker leads the partition, or may lead it by now
+    LOG_TIMED_OUT          # appended, but not on enough replicas within the time of the request
+    LOG_TOO_FEW_REPLICAS   # fewer replicas are in sync than min.insync.replicas
+    LOG_CORRUPT            # a copied batch that its leader cannot have sent
+    LOG_GAP                # a copied batch that begins before the end of the log
+    LOG_NOT_REPLICA        # the broker that asks has no replica of the partition
 
 # One acknowledgement that waits until the high watermark reaches an offset. Owned by the waiting
 # request; the log links it and returns it through Turn.finished.
 cdef struct AckWaiter:
     AckWaiter* next
     int64_t offset             # ready when the high watermark reaches it
+    int64_t due_ms             # of Turn.steady_ms: fails then, if the log is replicated; 0: never
     void* owner                # opaque to the log
     uint32_t place             # opaque: where in the owner's reply this log is
     LogStatus status
+
+# Waiters ordered by their offsets.
+cdef struct AckList:
+    AckWaiter* head
+    AckWaiter* tail
 
 # One reader's interest in one log. It stays in the log's list until the owner removes it; a change
 # of the log puts it on the owner's ready list once, however often the log changes.
@@ -32,6 +43,7 @@ cdef struct Watch:
     WatchOwner* owner
     bint is_linked
     bint is_ready
+    bint is_of_replica         # in the list of replicas' readers
 
 cdef struct WatchOwner:
     Watch* ready_head
@@ -79,12 +91,18 @@ cdef class Turn:
     cdef bint is_full_reported
     cdef list full                        # of AwaitedLog: staged bytes the disk has no space for
     cdef list retry_queue                 # of AwaitedLog: no descriptor or memory for their sync
+    cdef list expiring                    # of AwaitedLog: with waiters that have a `due_ms`
+    cdef list lagging                     # of AwaitedLog: with a replica in sync behind the end
+    # Of (log, replica's broker id, its broker epoch): that replica may be added to those in sync.
+    cdef public list isr_events
+    cdef public object when_in_sync       # called with the first of those; None: nobody is
     cdef bint is_running                  # a turn is running: its end handles all changes
     cdef bint is_requested
 
     cdef void forget(self, WatchOwner* owner) noexcept
     cpdef request_end(self)
 
+    cdef void report_in_sync(self, AwaitedLog log, int32_t replica, int64_t broker_epoch)
     cdef void report_full(self)
     cdef void flush(self)
     cpdef void poll_synced(self)
@@ -121,24 +139,40 @@ cdef class AwaitedLog:
     cdef int64_t broker_epoch             # of the registration under which the broker leads it
     cdef int64_t led_from_ms              # steady_ms at which it was led in a cluster; -1: never
     cdef readonly bint is_loading         # a thread recovers it: nothing else may be accessed
-    cdef AckWaiter* acks_head             # by offset
-    cdef AckWaiter* acks_tail
+    cdef readonly bint is_replicated      # other brokers have replicas of it (replicated_log.pyx)
+    cdef readonly bint is_follower        # another broker leads it: this is a copy of its log
+    cdef readonly bint is_stopped         # it accepts no appends: another broker will lead it
+    # Fewer replicas are in sync than min.insync.replicas; False for a follower.
+    cdef readonly bint lacks_replicas
+    cdef AckList acks                     # for the high watermark
     cdef Watch* watches
+    cdef Watch* replica_watches           # of readers that copy it to another broker
     cdef list callbacks                   # of (offset, callable), set by Python code
 
     cdef void flush(self) noexcept
     cdef void synced(self) noexcept
     cdef void go_idle(self) noexcept
     cdef bint ages(self) noexcept
+    cdef bint expire(self, int64_t now_ms) noexcept
+    cdef bint add_lagging(self, int64_t now_ms, int64_t lag_ms, list found)
     cdef void reach(self, int64_t high_watermark) noexcept
     cdef void fail_waiters(self) noexcept
     cdef void fail_waiters_with(self, LogStatus status) noexcept
     cdef LogStatus service_status(self) noexcept
     cdef bint is_led_lately(self) noexcept
+    cdef LogStatus storage_status(self) noexcept
     cdef void wait(self, AckWaiter* waiter) noexcept
+    cdef void note_wait(self, AckWaiter* waiter) noexcept
     cdef void watch(self, Watch* watch) noexcept
+    cdef void watch_as_replica(self, Watch* watch) noexcept
     cdef void unwatch(self, Watch* watch) noexcept
     cdef void wake(self) noexcept
+    cdef void wake_replicas(self) noexcept
+    cdef void wake_all(self) noexcept
 
 
+cdef void acks_add(AckList* acks, AckWaiter* waiter) noexcept nogil
+cdef void acks_reach(Turn turn, AckList* acks, int64_t end) noexcept
+cdef void acks_fail(Turn turn, AckList* acks, LogStatus status) noexcept
+cdef bint acks_expire(Turn turn, AckList* acks, int64_t now_ms, int64_t* due_ms) noexcept
 cdef void call_reached(AwaitedLog log, list waiting, int64_t end, bint is_good) noexcept

@@ -3,7 +3,8 @@
 At its end, a turn writes the staged bytes of all dirty logs. Then it completes the waiters whose
 condition is now met, by that write or by a sync that has ended meanwhile:
 
-    an acknowledgement   waits for the high watermark to reach an offset; returned in `finished`
+    an acknowledgement   waits for the high watermark to reach an offset; returned in `finished`,
+                         at the latest when it is due
     a reader             watches any number of logs; put on `woken` once, however many have changed
     a callback           is called once an offset is reached; for Python code
 
@@ -42,6 +43,9 @@ cdef class Turn:
         self.full = []
         self.retry_queue = []
         self.events = []
+        self.expiring = []
+        self.lagging = []
+        self.isr_events = []
 
     def __dealloc__(self):
         free(self.spare)
@@ -102,6 +106,12 @@ cdef class Turn:
             self.woken_tail = before
         owner.is_woken = False
 
+    cdef void report_in_sync(self, AwaitedLog log, int32_t replica, int64_t broker_epoch):
+        """Note that a replica is fit to be in sync."""
+        self.isr_events.append((log, replica, broker_epoch))
+        if len(self.isr_events) == 1 and self.when_in_sync is not None:
+            self.when_in_sync()
+
     cdef void report_full(self):
         """Call `when_full`: a log's write found the disk full."""
         if not self.is_full_reported and self.when_full is not None:
@@ -152,6 +162,40 @@ cdef class Turn:
                 self.aging.append(log)
         self.retry_syncs()
 
+    def fail_overdue(self, int64_t now_ms):
+        """Fail the acknowledgements that were due at a time of `steady_ms`."""
+        cdef AwaitedLog log
+        cdef list expiring = self.expiring
+        self.expiring = []
+        for log in expiring:
+            if log.expire(now_ms):
+                self.expiring.append(log)
+
+    @property
+    def expiring_count(self):
+        """How many logs the next `fail_overdue` examines."""
+        return len(self.expiring)
+
+    def lag_scan(self, int64_t now_ms, int64_t lag_ms):
+        """Return (log, broker id) of the replicas in sync that have been behind for that long.
+
+        `now_ms` is of `steady_ms`. The same replica is returned by each scan until it is removed
+        from those in sync, or is at the end of the log.
+        """
+        cdef AwaitedLog log
+        cdef list lagging = self.lagging
+        cdef list found = []
+        self.lagging = []
+        for log in lagging:
+            if log.add_lagging(now_ms, lag_ms, found):
+                self.lagging.append(log)
+        return found
+
+    @property
+    def lagging_count(self):
+        """How many logs the next `lag_scan` examines."""
+        return len(self.lagging)
+
     def end(self):
         """Write what is staged, for callers without an event loop (tests, tools)."""
         self.is_requested = False
@@ -178,14 +222,22 @@ cdef class AwaitedLog:
         """Start a sync if one is due by flush.ms. Return whether unsynced bytes remain."""
         return False
 
+    cdef bint expire(self, int64_t now_ms) noexcept:
+        """Fail the waiters that were due by then. Return whether others may be due later."""
+        return False
+
+    cdef bint add_lagging(self, int64_t now_ms, int64_t lag_ms, list found):
+        """Add (self, broker id) of the replicas in sync that have been behind for that long.
+
+        Return whether any replica in sync is behind.
+        """
+        return False
+
     cdef void reach(self, int64_t high_watermark) noexcept:
         """Move the high watermark and complete the waiters that it reaches."""
-        cdef AckWaiter* waiter
         self.high_watermark = high_watermark
-        while self.acks_head != NULL and self.acks_head.offset <= high_watermark:
-            waiter = self.acks_head
-            self.acks_head = waiter.next
-            self.turn.finish(waiter, LOG_OK)
+        if self.acks.head != NULL:
+            acks_reach(self.turn, &self.acks, high_watermark)
         if self.callbacks:
             call_reached(self, self.callbacks, high_watermark, True)
         self.wake()
@@ -195,17 +247,19 @@ cdef class AwaitedLog:
         self.fail_waiters_with(self.service_status())
 
     cdef void fail_waiters_with(self, LogStatus status) noexcept:
-        cdef AckWaiter* waiter
-        while self.acks_head != NULL:
-            waiter = self.acks_head
-            self.acks_head = waiter.next
-            self.turn.finish(waiter, status)
+        acks_fail(self.turn, &self.acks, status)
         call_reached(self, self.callbacks, self.high_watermark, False)
         self.wake()
         self.turn.request_end()
 
     cdef LogStatus service_status(self) noexcept:
         """Return LOG_OK, or why nothing that is appended from now on will be visible."""
+        if self.is_released or self.is_follower:
+            return LOG_NOT_LED
+        return LOG_OFFLINE if self.is_offline or self.is_deleted else LOG_OK
+
+    cdef LogStatus storage_status(self) noexcept:
+        """Return LOG_OK, or why nothing of it can be read."""
         if self.is_released:
             return LOG_NOT_LED
         return LOG_OFFLINE if self.is_offline or self.is_deleted else LOG_OK
@@ -213,7 +267,8 @@ cdef class AwaitedLog:
     @property
     def is_led(self):
         """Whether the broker may accept and acknowledge writes to it at this moment."""
-        return not self.is_released and may_acknowledge(self.turn, self.broker_epoch)
+        return not (self.is_released or self.is_follower) and (
+            may_acknowledge(self.turn, self.broker_epoch))
 
     def elected(self):
         """Serve it under the broker's present registration, for which the broker was elected."""
@@ -239,32 +294,41 @@ cdef class AwaitedLog:
         if status != LOG_OK or waiter.offset <= self.high_watermark:
             self.turn.finish(waiter, status)
             return
-        # Offsets are assigned in order, but a duplicate batch waits for its original's offset.
-        cdef AckWaiter* before
-        if self.acks_head == NULL or waiter.offset < self.acks_head.offset:
-            waiter.next = self.acks_head
-            self.acks_head = waiter
-            if waiter.next == NULL:
-                self.acks_tail = waiter
-        elif waiter.offset >= self.acks_tail.offset:
-            self.acks_tail.next = waiter
-            self.acks_tail = waiter
-        else:
-            before = self.acks_head
-            while before.next.offset <= waiter.offset:
-                before = before.next
-            waiter.next = before.next
-            before.next = waiter
+        if self.lacks_replicas:
+            self.turn.finish(waiter, LOG_TOO_FEW_REPLICAS)
+            return
+        acks_add(&self.acks, waiter)
+        if self.is_replicated:
+            self.note_wait(waiter)
+
+    cdef void note_wait(self, AckWaiter* waiter) noexcept:
+        """Note when a new waiter is due."""
 
     cdef void watch(self, Watch* watch) noexcept:
+        """Wake the watch's owner when the high watermark moves, or the log changes its state."""
         if watch.is_linked:
             return
         watch.is_linked = True
+        watch.is_of_replica = False
         watch.previous = NULL
         watch.next = self.watches
         if self.watches != NULL:
             self.watches.previous = watch
         self.watches = watch
+
+    cdef void watch_as_replica(self, Watch* watch) noexcept:
+        """Wake the watch's owner likewise, and when there is more for a replica to copy, or, of a
+        follower's log, when more of what it has copied is on the disk.
+        """
+        if watch.is_linked:
+            return
+        watch.is_linked = True
+        watch.is_of_replica = True
+        watch.previous = NULL
+        watch.next = self.replica_watches
+        if self.replica_watches != NULL:
+            self.replica_watches.previous = watch
+        self.replica_watches = watch
 
     cdef void unwatch(self, Watch* watch) noexcept:
         if not watch.is_linked:
@@ -272,34 +336,22 @@ cdef class AwaitedLog:
         watch.is_linked = False
         if watch.previous != NULL:
             watch.previous.next = watch.next
+        elif watch.is_of_replica:
+            self.replica_watches = watch.next
         else:
             self.watches = watch.next
         if watch.next != NULL:
             watch.next.previous = watch.previous
 
     cdef void wake(self) noexcept:
-        # O(watches that were not ready yet).
-        cdef Watch* watch = self.watches
-        cdef WatchOwner* owner
-        while watch != NULL:
-            owner = watch.owner
-            if not watch.is_ready:
-                watch.is_ready = True
-                watch.ready_next = NULL
-                if owner.ready_head == NULL:
-                    owner.ready_head = watch
-                else:
-                    owner.ready_tail.ready_next = watch
-                owner.ready_tail = watch
-            if owner.is_parked and not owner.is_woken:
-                owner.is_woken = True
-                owner.woken_next = NULL
-                if self.turn.woken == NULL:
-                    self.turn.woken = owner
-                else:
-                    self.turn.woken_tail.woken_next = owner
-                self.turn.woken_tail = owner
-            watch = watch.next
+        if self.watches != NULL:
+            wake_list(self.turn, self.watches)
+        if self.replica_watches != NULL:
+            wake_list(self.turn, self.replica_watches)
+
+    cdef void wake_replicas(self) noexcept:
+        if self.replica_watches != NULL:
+            wake_list(self.turn, self.replica_watches)
 
     def begin_loading(self):
         """Refuse everything until `end_loading`: a thread has exclusive access, or will have.
@@ -308,9 +360,7 @@ cdef class AwaitedLog:
         """
         self.is_loading = True
         self.turn.log_changes += 1
-        if self.watches != NULL:
-            self.wake()
-            self.turn.request_end()
+        self.wake_all()
 
     def end_loading(self):
         """Serve the recovered log and wake its watchers."""
@@ -318,19 +368,108 @@ cdef class AwaitedLog:
         if self.turn.serves_until_ns != INT64_MAX:
             self.led_from_ms = self.turn.steady_ms
         self.turn.log_changes += 1
-        if self.watches != NULL:
+        self.wake_all()
+
+    cdef void wake_all(self) noexcept:
+        # Outside of a turn, one is needed for those that are woken.
+        if self.watches != NULL or self.replica_watches != NULL:
             self.wake()
             self.turn.request_end()
 
     def when_durable(self, int64_t offset, callback):
-        """Call back with True once the high watermark reaches an offset, with False if it cannot.
+        """Call back with True once the high watermark reaches an offset, with False if it cannot,
+        or when the ISR falls below min.insync.replicas meanwhile, or is given again below it.
         """
-        if self.is_offline or self.is_deleted:
+        if self.is_offline or self.is_deleted or self.is_follower:
             callback(False)
         elif offset <= self.high_watermark:
             callback(True)
         else:
             self.callbacks.append((offset, callback))
+
+
+cdef void wake_list(Turn turn, Watch* watch) noexcept:
+    # O(watches that were not ready yet).
+    cdef WatchOwner* owner
+    while watch != NULL:
+        owner = watch.owner
+        if not watch.is_ready:
+            watch.is_ready = True
+            watch.ready_next = NULL
+            if owner.ready_head == NULL:
+                owner.ready_head = watch
+            else:
+                owner.ready_tail.ready_next = watch
+            owner.ready_tail = watch
+        if owner.is_parked and not owner.is_woken:
+            owner.is_woken = True
+            owner.woken_next = NULL
+            if turn.woken == NULL:
+                turn.woken = owner
+            else:
+                turn.woken_tail.woken_next = owner
+            turn.woken_tail = owner
+        watch = watch.next
+
+
+cdef void acks_add(AckList* acks, AckWaiter* waiter) noexcept nogil:
+    # Offsets are assigned in order, but a duplicate batch waits for its original's offset.
+    cdef AckWaiter* before
+    waiter.next = NULL
+    if acks.head == NULL or waiter.offset < acks.head.offset:
+        waiter.next = acks.head
+        acks.head = waiter
+        if waiter.next == NULL:
+            acks.tail = waiter
+    elif waiter.offset >= acks.tail.offset:
+        acks.tail.next = waiter
+        acks.tail = waiter
+    else:
+        before = acks.head
+        while before.next.offset <= waiter.offset:
+            before = before.next
+        waiter.next = before.next
+        before.next = waiter
+
+
+cdef void acks_reach(Turn turn, AckList* acks, int64_t end) noexcept:
+    """Complete the waiters whose offsets are reached."""
+    cdef AckWaiter* waiter
+    while acks.head != NULL and acks.head.offset <= end:
+        waiter = acks.head
+        acks.head = waiter.next
+        turn.finish(waiter, LOG_OK)
+
+
+cdef void acks_fail(Turn turn, AckList* acks, LogStatus status) noexcept:
+    """Fail all waiters of a list."""
+    cdef AckWaiter* waiter
+    while acks.head != NULL:
+        waiter = acks.head
+        acks.head = waiter.next
+        turn.finish(waiter, status)
+
+
+cdef bint acks_expire(Turn turn, AckList* acks, int64_t now_ms, int64_t* due_ms) noexcept:
+    """Fail the waiters that are due. Return whether any failed; `due_ms` receives when the next of
+    the others is due, 0 for never.
+    """
+    cdef AckWaiter* waiter = acks.head
+    cdef AckWaiter* following
+    cdef bint has_failed = False
+    acks.head = acks.tail = NULL
+    due_ms[0] = 0
+    while waiter != NULL:
+        following = waiter.next
+        if 0 < waiter.due_ms <= now_ms:
+            turn.finish(waiter, LOG_TIMED_OUT)
+            has_failed = True
+        else:
+            acks_add(acks, waiter)
+            if waiter.due_ms > 0 and (due_ms[0] == 0 or waiter.due_ms < due_ms[0]):
+                due_ms[0] = waiter.due_ms
+        waiter = following
+    return has_failed
 
 
 cdef void call_reached(AwaitedLog log, list waiting, int64_t end, bint is_good) noexcept:

@@ -34,6 +34,7 @@ cdef class NativeProtocol:
     cdef void record_latency(self, int64_t begun_ns) noexcept
     cdef void refuse(self, Connection connection, int64_t cut)
     cdef void serve_last(self, Connection connection, Cursor rest)
+    cdef void lost(self, Connection connection, str reason)
 
 
 cdef class Wait:
@@ -41,6 +42,7 @@ cdef class Wait:
 
     cdef Connection connection            # None before it begins and after it has ended
     cdef bint is_stream                   # it sends frames until it is ended, even to a slow reader
+    cdef bint ends_by_input               # it is due as soon as the next bytes arrive
 
     cdef void woken(self)
     cdef void due(self)
@@ -57,6 +59,8 @@ cdef class Connection:
     cdef public object session            # state of the Python protocol for this connection
     cdef NativeProtocol protocol          # None: not detected yet
     cdef uint8_t protocol_flags           # state of the native protocol for this connection
+    cdef bint is_outbound                 # this broker has opened it: it receives replies
+    cdef bint is_partly_served            # of the frame that is being served a part is left
     cdef bint expects_long                # the last frame was longer than half of a read
     cdef InputBuffer input                # an incomplete frame, or frames that must wait
     cdef ReplySlot* slots_head
@@ -94,7 +98,10 @@ cdef class Connection:
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size)
     cdef void begin_wait(self, Wait wait)
     cdef void end_wait(self)
+    cdef void end_wait_by_input(self)
     cdef void set_timer(self, int64_t delay_ms) noexcept
+    cdef void hasten_timer(self, int64_t delay_ms) noexcept
+    cdef void reset_timer(self, int64_t delay_ms) noexcept
     cdef void end_stream(self, bytes last, bint is_last)
     cdef ReplySlot* complete_slot(self, const uint8_t* data, size_t size)
     cdef void reply(self, const uint8_t* data, size_t size)

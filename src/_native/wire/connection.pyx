@@ -17,6 +17,10 @@ everything that was written before it; unanswered writes are bounded by bytes.
 The first bytes decide which NativeProtocol cuts and serves the connection's frames
 (detection.pyx), unless the listener is pinned to a protocol.
 
+A connection that this broker has opened to another one is read in the same way: its frames are
+replies, and its NativeProtocol, of which each has its own, writes the requests. `Poller.sweep`
+leaves it to that protocol to decide when its peer is too slow.
+
 The poller decides when a connection is served (wire/poller). A connection that has something to
 send, or requests that it could serve, adds itself to the poller's list `to_drain`.
 """
@@ -130,7 +134,11 @@ cdef class NativeProtocol:
         return False
 
     cdef bint serve(self, Connection connection, Cursor frame):
-        """Start one request; return False if the connection was closed."""
+        """Start one request; return False if the connection was closed.
+
+        A long frame may be served in several turns: as long as it is not done, `serve` sets
+        `connection.is_partly_served`, and is called again with the same frame, elsewhere in memory.
+        """
         return False
 
     cdef void record_latency(self, int64_t begun_ns) noexcept:
@@ -142,6 +150,9 @@ cdef class NativeProtocol:
 
     cdef void serve_last(self, Connection connection, Cursor rest):
         """Serve the unfinished frame before an EOF, if the protocol allows that."""
+
+    cdef void lost(self, Connection connection, str reason):
+        """Handle the end of a connection that this broker had opened."""
 
 
 cdef class Wait:
@@ -219,6 +230,7 @@ cdef class Connection:
                 # Its earlier bytes and its EOF are read after the current request.
                 self.watch(self.interest & ~<uint32_t>(EPOLLIN | EPOLLRDHUP))
         elif events & EPOLLIN:
+            self.end_wait_by_input()
             if self.is_busy or self.is_full() or self.input.state == INPUT_WAITING:
                 # Not now: bytes wait in the kernel, and only a hang-up is reported.
                 self.watch(self.interest & ~<uint32_t>EPOLLIN)
@@ -340,6 +352,7 @@ cdef class Connection:
         while used < size:
             if self.is_busy or self.is_full():
                 self.has_unserved = True
+                self.end_wait_by_input()    # it is served in the drain that follows
                 break
             if self.poller.check_budget():
                 self.has_unserved = True
@@ -361,6 +374,11 @@ cdef class Connection:
             self.poller.work += 1 + <int>(taken >> WORK_BYTES_SHIFT)
             if not self.protocol.serve(self, frame):
                 return -1
+            if self.is_partly_served:
+                self.is_partly_served = False
+                self.has_unserved = True
+                self.request_drain()
+                break
             used += <size_t>taken
         return <Py_ssize_t>used
 
@@ -464,9 +482,28 @@ cdef class Connection:
         self.is_busy = False
         wait.ended()
 
+    cdef void end_wait_by_input(self):
+        """Complete the answer that waits, if it is one that the connection's next bytes end."""
+        cdef Wait wait = self.wait    # it ends, and only this holds it then
+        if wait is not None and wait.ends_by_input:
+            wait.due()
+
     cdef void set_timer(self, int64_t delay_ms) noexcept:
         """Call `due` of the wait after a time; the timer must not be set."""
         wheel_set(&self.poller.wheel, &self.timer, self.poller.monotonic_ms + delay_ms)
+
+    cdef void hasten_timer(self, int64_t delay_ms) noexcept:
+        """Call `due` of the wait, whose timer is set, after a time at the latest."""
+        cdef int64_t deadline_ms = self.poller.monotonic_ms + delay_ms
+        if self.timer.is_set and deadline_ms < self.timer.deadline_ms:
+            wheel_clear(&self.poller.wheel, &self.timer)
+            wheel_set(&self.poller.wheel, &self.timer, deadline_ms)
+
+    cdef void reset_timer(self, int64_t delay_ms) noexcept:
+        """Call `due` of the wait after a time from now instead of when it was set for, if it was.
+        """
+        wheel_clear(&self.poller.wheel, &self.timer)
+        self.set_timer(delay_ms)
 
     cdef void end_stream(self, bytes last, bint is_last):
         """End the stream with `last`, which may be empty; close, or serve the later requests."""
@@ -622,7 +659,9 @@ cdef class Connection:
         self.drop_replies()
         unseen_free(&self.unseen)
         input_drop(&self.poller.memory, &self.input)
-        if self.poller.on_close is not None:
+        if self.is_outbound:
+            self.protocol.lost(self, reason)
+        elif self.poller.on_close is not None:
             self.poller.on_close(self, reason)
 
     cdef void drop_replies(self) noexcept:

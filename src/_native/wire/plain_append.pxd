@@ -14,3 +14,4 @@ cdef bint plain_takes(PartitionLog log, bint have_keys) noexcept
 cdef PlainStatus plain_append(
     PartitionLog log, PlainBatch* batch, bint have_keys, int64_t* base_offset) noexcept
 cdef void plain_wait(PartitionLog log, ReplySlot* slot, int64_t end_offset) noexcept
+cdef void plain_wait_local(PartitionLog log, ReplySlot* slot, int64_t end_offset) noexcept

@@ -3,8 +3,10 @@
     plain_takes -> the batch (records/plain_batch) -> plain_append -> the reply, whole -> plain_wait
 
 The batch, which the broker has built, needs fewer checks than one that a client has sent. The reply
-is sent when the high watermark reaches its end offset. If the log fails before, the slot's answer
-for a failure is sent instead (slot_replace).
+is sent when the high watermark reaches its end offset: all replicas in sync have it (plain_wait),
+or when this one has it (plain_wait_local). If the log fails before, or that takes too long, the
+slot's answer for a failure is sent instead (slot_replace, unless the protocol has set its
+own `fail` before).
 """
 
 from libc.stdint cimport int64_t
@@ -21,11 +23,17 @@ from broker._native.log.turn cimport (
 from broker._native.records.plain_batch cimport PlainBatch
 from broker._native.wire.reply_slot cimport ReplySlot, slot_replace
 
+from broker.model import limits
+
+cdef int64_t REPLICAS_WAIT_MS = limits.REPLICAS_WAIT_MS
+
 
 cdef bint plain_takes(PartitionLog log, bint have_keys) noexcept:
     """Return whether the native path may append to a log, as far as is known without the batch."""
     # A log that is offline or deleted refuses the append itself (PLAIN_OFFLINE).
     if log is None or log.is_loading or not log.is_plain:
+        return False
+    if log.is_follower or log.is_stopped or log.lacks_replicas:
         return False
     if log.turn.refuses_clients or not may_acknowledge(log.turn, log.broker_epoch):
         return False
@@ -56,10 +64,23 @@ cdef void plain_wait(PartitionLog log, ReplySlot* slot, int64_t end_offset) noex
 
     The slot has an answer for a failure: `failed_size` is not 0.
     """
+    cdef AckWaiter* waiter = begin_wait(slot, end_offset)
+    waiter.due_ms = log.turn.steady_ms + REPLICAS_WAIT_MS
+    log.wait(waiter)
+
+
+cdef void plain_wait_local(PartitionLog log, ReplySlot* slot, int64_t end_offset) noexcept:
+    """Delay a reply likewise until this replica has everything below the offset."""
+    log.wait_local(begin_wait(slot, end_offset))
+
+
+cdef AckWaiter* begin_wait(ReplySlot* slot, int64_t end_offset) noexcept:
     cdef AckWaiter* waiter = &slot.waiters[0]
     waiter.offset = end_offset
+    waiter.due_ms = 0
     waiter.owner = slot
     waiter.place = 0
     slot.waiting = 1
-    slot.fail = slot_replace
-    log.wait(waiter)
+    if slot.fail == NULL:
+        slot.fail = slot_replace
+    return waiter

@@ -152,6 +152,18 @@ cdef class Poller(PollerState):
         self.connections[fd] = connection
         return connection
 
+    def add_outbound(self, int fd, str peer_host, NativeProtocol protocol not None):
+        """Take over a non-blocking socket that is connected to another broker, as `add` does.
+
+        `protocol` serves what the peer sends, and is told of the end of the connection.
+        """
+        cdef Connection connection = Connection(self, fd, peer_host)
+        connection.is_outbound = True
+        connection.protocol = protocol
+        self.watch_fd(fd, connection.interest)
+        self.connections[fd] = connection
+        return connection
+
     def __call__(self):
         """Serve what is ready: the event loop calls this when the epoll set is readable."""
         cdef int64_t ends_us = monotonic_us() + self.budget_us
@@ -413,6 +425,8 @@ cdef class Poller(PollerState):
         pool_trim(&self.memory.pool)
         for connection in list(self.connections.values()):
             silent_ms = now_ms - connection.active_ms
+            if connection.is_outbound:
+                continue
             if connection.output.head != NULL:
                 if silent_ms > (idle_ms_max if is_streaming(connection) else stalled_ms_max):
                     connection.close("stalled: it does not read its replies")
@@ -489,6 +503,8 @@ cdef class Poller(PollerState):
         """Whether a request is unanswered or a reply unsent; waits do not count."""
         cdef Connection connection
         for connection in self.connections.values():
+            if connection.is_outbound:
+                continue
             if connection.slots_head != NULL or connection.output.head != NULL:
                 return True
         return False

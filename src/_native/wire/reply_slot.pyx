@@ -34,6 +34,7 @@ cdef ReplySlot* slot_new(uint32_t capacity, int32_t waiters) noexcept nogil:
     slot.begun_ns = slot.broker_epoch = 0
     slot.data = slot.inline_data
     slot.capacity = SLOT_INLINE_SIZE
+    slot.one.due_ms = 0
     slot.waiters = &slot.one
     if waiters > 1:
         slot.waiters = <AckWaiter*>calloc(waiters, sizeof(AckWaiter))

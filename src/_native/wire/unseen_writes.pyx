@@ -15,13 +15,23 @@ from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.turn cimport AckWaiter
 from broker._native.wire.reply_slot cimport ReplySlot, slot_new
 
+from broker.model import limits
+
 cdef enum:
     CAPACITY_MIN = 8
 
+cdef int64_t REPLICAS_WAIT_MS = limits.REPLICAS_WAIT_MS
+
 
 cdef bint unseen_add(UnseenWrites* writes, PartitionLog log, int64_t end_offset) noexcept:
-    """Note a write up to an offset, exclusive; return False without memory."""
+    """Note a write up to an offset, exclusive; return False without memory.
+
+    One that is visible only once other brokers have it is not noted: a client that does not wait
+    for them would wait for them with its next request.
+    """
     cdef uint32_t i, at
+    if log.is_replicated:
+        return True
     # A producer writes to its partitions in a similar order each time.
     for i in range(writes.count):
         at = writes.hint + i
@@ -91,6 +101,7 @@ cdef void unseen_wait(UnseenWrites* writes, ReplySlot* slot) noexcept:
         log = <PartitionLog>writes.entries[i].log
         waiter = &slot.waiters[i]
         waiter.offset = writes.entries[i].end_offset
+        waiter.due_ms = log.turn.steady_ms + REPLICAS_WAIT_MS
         waiter.owner = slot
         waiter.place = 0
         log.wait(waiter)

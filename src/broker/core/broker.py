@@ -25,6 +25,7 @@ from broker.storage.log_dir import DiskSpace, disk_space
 
 if TYPE_CHECKING:
     from broker.core.links import Links
+    from broker.core.partition_changes import PartitionChanges
 
 
 class Broker(NamedTuple):
@@ -49,6 +50,7 @@ class Broker(NamedTuple):
     long_answers: Admission  # responses that are whole in memory before they are sent
     response_cache: ResponseCache  # responses about all topics
     links: "Links | None" = None  # to the other brokers; None: standalone
+    partition_changes: "PartitionChanges | None" = None  # None: standalone
 
     @property
     def config(self) -> Config:

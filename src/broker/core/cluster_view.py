@@ -31,6 +31,10 @@ class Leadership(NamedTuple):
     leader_epoch: int
     replicas: Replicas
     isr: Replicas
+    offline: Replicas = ()  # replicas whose broker is not registered
+    elr: Replicas = ()  # eligible to lead although they are not in the ISR (KIP-966)
+    adding: Replicas = ()  # by a reassignment that is under way; they are replicas, too
+    removing: Replicas = ()  # likewise
 
 
 class ClusterView(Protocol):
@@ -48,6 +52,10 @@ class ClusterView(Protocol):
     def revision(self) -> Hashable:
         """Another value after each change of what this describes."""
 
+    @property
+    def reader_racks(self) -> dict[int, bytes]:
+        """The racks of other brokers from whose replicas consumers of that rack read (KIP-392)."""
+
     def brokers(self, host: str, port: int) -> list[KnownBroker]:
         """Return all brokers; host and port are those of this broker for who asks."""
 
@@ -60,6 +68,7 @@ class Alone:
 
     revision = None
     controller_epoch = 1  # of the first election, which is the only one
+    reader_racks: dict[int, bytes] = {}  # noqa: RUF012 (it stays empty)
 
     def __init__(self, broker_id: int, rack: str | None) -> None:
         """Keep what clients see of it."""
@@ -76,7 +85,7 @@ class Alone:
         log = topic.log(partition)
         if log is None or log.is_offline:
             epoch = RECOVERING if log is None else log.leader_epoch
-            return Leadership(NO_LEADER, epoch, self._replicas, ())
+            return Leadership(NO_LEADER, epoch, self._replicas, (), self._replicas)
         epoch = RECOVERING if log.is_loading else log.leader_epoch
         return Leadership(self.controller_id, epoch, self._replicas, self._replicas)
 

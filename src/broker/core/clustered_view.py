@@ -7,7 +7,7 @@ log tells.
 from collections.abc import Hashable
 
 from broker.core.cluster.image import ClusterImage
-from broker.core.cluster.records import NO_LEADER
+from broker.core.cluster.records import NO_LEADER, Replicas
 from broker.core.cluster_view import RECOVERING, KnownBroker, Leadership
 from broker.core.topics.topic import Topic
 from broker.model.address import WILDCARDS
@@ -18,8 +18,19 @@ _KAFKA = "kafka"
 class Clustered:
     """The cluster of a broker that is one of several."""
 
-    def __init__(self, broker_id: int, rack: str | None, image: ClusterImage) -> None:
-        """Keep the image, which changes; the rack is that of this broker."""
+    def __init__(
+        self,
+        broker_id: int,
+        rack: str | None,
+        image: ClusterImage,
+        *,
+        reads_by_rack: bool = False,
+    ) -> None:
+        """Keep the image, which changes; the rack is that of this broker.
+
+        With `reads_by_rack`, consumers read from a replica in their rack.
+        """
+        self._reads_by_rack = reads_by_rack
         self._broker_id = broker_id
         self._rack = rack
         self._image = image
@@ -40,6 +51,22 @@ class Clustered:
     def revision(self) -> Hashable:
         """The revision of the image."""
         return self._image.revision
+
+    @property
+    def reader_racks(self) -> dict[int, bytes]:
+        """The racks of other brokers from whose replicas consumers of that rack read.
+
+        Consumers of this broker's rack read from this broker what it leads.
+        """
+        if not self._reads_by_rack:
+            return {}
+        found = self._image.brokers.items()
+        racks = {each: broker.registration.rack for each, broker in found}
+        return {
+            each: rack.encode()
+            for each, rack in racks.items()
+            if rack and rack != self._rack and each != self._broker_id
+        }
 
     def brokers(self, host: str, port: int) -> list[KnownBroker]:
         """Return the registered brokers; if there are none, this one, which answers all the same.
@@ -82,4 +109,12 @@ class Clustered:
         elif leader == self._broker_id:
             log = topic.log(partition)
             leader = NO_LEADER if log is not None and log.is_offline else leader
-        return Leadership(leader, state.leader_epoch, state.replicas, state.isr)
+        return Leadership(
+            *(leader, state.leader_epoch, state.replicas, state.isr),
+            *(self._offline(state.replicas), state.elr, state.adding, state.removing),
+        )
+
+    def _offline(self, replicas: Replicas) -> Replicas:
+        """Return those whose broker is not registered."""
+        brokers = self._image.brokers
+        return tuple([each for each in replicas if each not in brokers])

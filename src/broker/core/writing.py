@@ -27,17 +27,26 @@ class Written(NamedTuple):
     end_offset: int
 
 
-async def write(broker: Broker, topic: Topic, partition: int, rows: Sequence[Row]) -> Written:
+async def write(
+    broker: Broker, topic: Topic, partition: int, rows: Sequence[Row], *, is_for_all: bool = True
+) -> Written:
     """Append records, at least one; the caller waits for durability before it acknowledges them.
 
+    `is_for_all`: they are acknowledged by all replicas in sync, so there must be enough of them.
     Raises RequestError; none of the records is written then, unless the disk fails between two
     batches: the batches before that stay.
     """
-    return await write_batches(broker, topic, partition, _batches(broker, topic, rows))
+    batches = _batches(broker, topic, rows)
+    return await write_batches(broker, topic, partition, batches, is_for_all=is_for_all)
 
 
 async def write_batches(
-    broker: Broker, topic: Topic, partition: int, batches: AsyncIterator[bytes]
+    broker: Broker,
+    topic: Topic,
+    partition: int,
+    batches: AsyncIterator[bytes],
+    *,
+    is_for_all: bool = True,
 ) -> Written:
     """Append batches in the same way, at least one; none is larger than `batch_bytes_max`."""
     led_log(topic, partition)
@@ -48,7 +57,9 @@ async def write_batches(
     log = led_log(topic, partition)  # again: it may have changed while batches were prepared
     now_ms = broker.clock.wall_ms()
     _check(topic, prepared, now_ms)
-    first, *others = [append(log, topic.config, each, now_ms) for each in prepared]
+    first, *others = [
+        append(log, topic.config, each, now_ms, is_for_all=is_for_all) for each in prepared
+    ]
     return Written(log, first.base_offset, (others or [first])[-1].end_offset)
 
 

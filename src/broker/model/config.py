@@ -44,6 +44,7 @@ _ORDERED = (
     ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
     ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
     ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+    ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
     ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
 )
 

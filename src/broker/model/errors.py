@@ -17,6 +17,7 @@ PolylogError
     DataDirError          a data directory that cannot be used               (exit 73)
     StorageError          the disk has failed                                (exit 74)
         DiskFull          it has no space: nothing is damaged, the operation can be retried
+        TooFewReplicas    fewer are in sync than min.insync.replicas; the same holds
     TooManyProducers      a limit of a log: nothing was written, the log stays in service
     SegmentGone           retention or a delete has removed a file that is being read
     SchemaMismatch        rows that a sink cannot write, with what it expects
@@ -260,6 +261,10 @@ class StorageError(PolylogError):
 
 class DiskFull(StorageError):
     """The disk has no space: nothing is damaged, the operation can be retried."""
+
+
+class TooFewReplicas(StorageError):
+    """Fewer replicas are in sync than min.insync.replicas: nothing was written; retry later."""
 
 
 class TooManyProducers(PolylogError):

@@ -206,6 +206,13 @@ FETCH_SESSIONS_MAX = 1_000
 # Partitions that all fetches keep between two requests or while they wait, some 200 bytes each.
 # Above it there are no new sessions, and a fetch without one does not wait.
 FETCH_PARTITIONS_HELD_MAX = 200_000
+# How long a write whose request has no timeout waits for the replicas in sync: Kafka's producers'
+# request.timeout.ms.
+REPLICAS_WAIT_MS = 30_000
+NAMED_PRODUCERS_WAIT_MS = 2_000  # a read or a checkpoint of named producers, for the same
+REPLICA_SESSIONS_MAX = 1_000  # one per broker that copies partitions from this one
+REPLICA_NEWS_DELAY_MS = 50  # of a high watermark that moves while there is nothing to copy
+REPLICA_PARTITIONS_HELD_MAX = 10 * PARTITIONS_PER_BROKER_MAX  # some 200 bytes each
 FETCH_SESSION_IDLE_MS = 120_000  # Kafka's: a session unused for so long may be evicted
 
 # For logs that are read or written record by record: bytes of one read, and records decoded or
@@ -409,10 +416,25 @@ CLIENT_RETRY_SECONDS = 0.1
 PEER_REQUESTS_IN_FLIGHT_MAX = 64
 # Topics of a cluster that are opened, closed or altered at the same time.
 TOPICS_FOLLOWED_AT_ONCE = 8
-# How long a stopping broker of a cluster waits until others lead what it has led.
-DRAIN_SECONDS = 30
+# How long a stopping broker of a cluster waits until others lead what it has led; how long one
+# leadership waits for its successor to have all records. How often late replicas are sought.
+DRAIN_SECONDS, HANDOVER_SECONDS = 30, 5
+REPLICAS_CHECKED_SECONDS, REPLICAS_IDLE_SECONDS = 0.1, 0.5
+# How long a starting broker waits for its replicas to be recovered, before it joins its cluster.
+RECOVERED_BEFORE_JOINING_SECONDS = 30
 # Timeout of a connection to another broker.
 PEER_CONNECT_SECONDS = 2
+# Partitions that one request of a replica names, and bytes of its answer besides the setting's.
+REPLICA_FETCH_PARTITIONS_NAMED_MAX = 1_000
+REPLICA_FETCH_REPLY_SLACK_BYTES = 32 * MIB
+# Bytes that a replica appends between two flushes; a partition's part of an answer is not divided.
+REPLICA_FLUSHED_BYTES_MAX = MIB
+# How long a replica waits for its slowest sync before it tells its leader of the others.
+REPLICA_SYNC_PATIENCE_MS = 4
+# Pauses, which double: before a leader is connected to again, and a partition is asked for again.
+REPLICA_CONNECT_PAUSE_MS, REPLICA_CONNECT_PAUSE_MS_MAX = 50, 1_000
+REPLICA_FAILURES_PER_LINE = 30  # of connections, in the log
+REPLICA_RETRY_MS, REPLICA_RETRY_MS_MAX = 100, 500
 # Connections over which requests of clients are forwarded to other brokers, each serving one client
 # at a time, half of them streams; and when an idle one is closed.
 FORWARDING_CONNECTIONS_MAX = 1_024
@@ -499,6 +521,7 @@ TRANSACTIONS_EXPIRY_INTERVAL_MS = 3_600_000
 TRANSACTIONS_PER_STEP = 64
 # Delay of a retry of an end that could not be decided, or of failed markers.
 TRANSACTION_RETRY_MS = 1_000
+MARKER_RETRY_MS_MIN = 25  # of markers, first, after leaders have changed; it doubles then
 # Kafka's add.partitions.to.txn.retry.backoff.max.ms.
 CONCURRENT_TRANSACTION_WAIT_MS = 100
 # Markers that are appended, and partitions that are admitted to a transaction or synced at its end,
@@ -511,6 +534,8 @@ REMOTE_MARKERS_SECONDS = 10
 # Whether a transaction has a partition, asked of the broker that coordinates it; below the timeouts
 # of clients, which ask again.
 REMOTE_ADMISSION_SECONDS = 5
+# How long a broker may take to say how much its replicas have, before an unclean election.
+REPLICA_ENDS_SECONDS = 2
 # Kafka's add.partitions.to.txn.retry.backoff.ms.
 CONCURRENT_TRANSACTION_RETRY_MS = 20
 # Group and transactional ids whose partition is cached, and the longest of them: a longer one is
@@ -542,6 +567,7 @@ GROUPS_ANSWERED_PER_STEP = 500
 GROUPS_ASKED_PER_TURN = 16
 # A partition that could not be opened or loaded is not retried for every request.
 LOAD_RETRY_MS = 1_000
+COORDINATOR_REPLY_MS = 5_000  # a reply's wait for replicas: Kafka's offsets.commit.timeout.ms
 
 # Unreadable records whose offsets a load's log line names.
 LOST_OFFSETS_SHOWN = 10
@@ -600,6 +626,10 @@ UNSEALED_SEGMENTS_MAX = 16
 CLOSE_IDLE_MICROSECONDS = 2_000
 # Positions in a segment where its readers stopped, and most likely continue.
 READ_HINTS_PER_SEGMENT = 8
+# Ends of what other replicas have copied of a log: one of them becomes its high watermark.
+REPLICA_PLACES_KEPT = 8
+# A replica that is fit to be in sync is proposed again after that, if it was not added.
+ISR_PROPOSAL_REPEAT_MS = 1_000
 SEGMENT_BYTES_MAX = (1 << 31) - 1  # index positions are int32
 # fdatasync in flight, each of another file: 8 gave 1.4x the syncs per second of 4 (measured).
 SYNC_THREADS = 8
@@ -616,6 +646,11 @@ RECOVERED_LOGS_MAX = 512
 LOGS_SYNCED_ONE_BY_ONE_MAX = 16
 # Recovery reads segments in pieces; a piece must hold the largest batch.
 RECOVERY_READ_BYTES = 4 * MIB
+# The event loop runs during each read: small batches take about 1 ms per so many bytes.
+RECOVERY_STEP_BYTES = 256 * KIB
+# A replica without a producers' snapshot below its high watermark is read from its first byte on,
+# to find the transactions that have ended above it, if it is not longer than this.
+RECOVERY_OF_ENDED_BYTES_MAX = 1 << 30
 CHECKPOINT_SECONDS = 60  # Kafka's log.flush.offset.checkpoint.interval.ms
 
 # --- compaction -----------------------------------------------------------------------------------
@@ -672,25 +707,8 @@ DELETION_RETRY_SECONDS = 5  # until it is recorded again that they are gone
 LOGS_RELEASED_AT_ONCE = 64
 FOLDER_NAME_BYTES_MAX = 255  # the file system's
 
-# --- pipelines on Spark ---------------------------------------------------------------------------
+# --- segments as files: snapshots, checks, scans --------------------------------------------------
 
-# Timeout of `java -version`.
-JAVA_VERSION_SECONDS = 20
-# Rows that the sink buffers before it sends them: some batches for each of a few partitions. With
-# the overhead of records and one more batch of Spark's, they fit into one Produce.
-SINK_CHUNK_BYTES = 6 * MIB
-# Kafka's delivery.timeout.ms: a killed broker has restarted by then.
-SINK_GIVE_UP_MS = 120_000
-# Default timeout of one task's transaction in an exactly-once sink. After a task is killed, readers
-# of committed records may have to wait that long.
-SINK_TRANSACTION_MS = 300_000
-# A topic of markers that the sink makes; a record is 200 bytes, and a new worker reads a partition.
-SINK_MARKER_PARTITIONS = 4
-SINK_MARKER_SEGMENT_BYTES = 16 * MIB
-# Queries whose markers a worker caches, so that it reads only new ones.
-SINK_QUERIES_REMEMBERED = 16
-# Send interval of a sink with a rate limit: a chunk has the rows of one interval.
-SINK_PACE_MS = 250
 # How often a snapshot retries a partition whose files were replaced meanwhile; the largest manifest
 # that is read: of a million segments.
 SNAPSHOT_TRIES = 50
@@ -718,18 +736,6 @@ VERIFY_TRIES = 3
 PROGRESS_MS = 2_000  # between two progress lines of a long check
 # What `segment dump` decompresses of a batch at most.
 DUMP_READ_BYTES = 1 * MIB
-# Of an archive: the file size that query engines prefer; default offsets of a task and of a commit;
-# days whose files a task has open at the same time.
-ARCHIVE_FILE_BYTES = 128 * MIB
-ARCHIVE_TASK_RECORDS = 1_000_000
-ARCHIVE_COMMIT_RECORDS = 8_000_000
-ARCHIVE_FILES_OPEN = 16
-# Files older than this that no commit has named belong to a run that was killed.
-ARCHIVE_ORPHAN_HOURS = 7 * 24
-# Offsets of a partition that a replay writes in one transaction, and its longest duration.
-REPLAY_SLICE_RECORDS = 2_000_000
-REPLAY_SLICE_SECONDS = 60
-DEDUPE_BATCH_RECORDS = 2_000_000  # default offsets of a batch
 
 # --- disk space -----------------------------------------------------------------------------------
 
@@ -759,31 +765,15 @@ TRIM_INTERVAL_MS = 5_000
 METADATA_OPS_PER_TRANSACTION_MAX = 120  # etcd refuses 129 (measured)
 METADATA_KEY_BYTES_MAX = 1_024
 METADATA_VALUE_BYTES_MAX = 1 * MIB  # etcd refuses 1.6 MB (measured)
-# What watches of the SQLite store read: changes of whole revisions, the latest ones. Enough for a
-# change of all partitions of a host; a watch that is further behind scans again.
-METADATA_HISTORY_ROWS_MAX = 20_000
-METADATA_HISTORY_BYTES_MAX = 32 * MIB
-METADATA_EVENTS_PER_READ = 500
-# How often a process looks for changes, and for leases that are over, of which nobody told it.
-METADATA_LOOK_SECONDS = 0.2
-# etcd: the deadline of a call over all endpoints, and of one attempt at one of them; an election
-# takes 1.2 to 1.9 s (measured), after which another endpoint answers.
-METADATA_CALL_SECONDS = 5
-ETCD_ATTEMPT_SECONDS = 1
-ETCD_ELECTION_SECONDS = 2
-ETCD_AUTHENTICATION_SECONDS = 3  # an attempt that needs a token first: etcd hashes the password
-# A watch that is silent for so long is opened again: its endpoint may be gone.
-ETCD_WATCH_SILENCE_SECONDS = 10
-ETCD_CONNECTIONS_KEPT_MAX = 4
-ETCD_LINE_BYTES_MAX = 64 * KIB  # of headers and sizes of chunks
-ETCD_ANSWER_BYTES_MAX = 64 * MIB
-ETCD_KEYS_PER_PAGE = 250  # about 1 ms to parse
+METADATA_CALL_SECONDS = 5  # etcd: the deadline of a call over all endpoints
 # Partitions of a cluster in one step of its image or its controller: 1 ms.
 CLUSTER_PARTITIONS_PER_STEP = 256
 # Changes of partitions in one transaction, with a guard each, and transactions in flight: one store
 # applies 10,000 changes per second (measured).
 CLUSTER_CHANGES_PER_TRANSACTION = 100
 CLUSTER_WRITES_IN_FLIGHT_MAX = 4
+# Partitions of internal topics that get more replicas at the same time.
+CLUSTER_GROWTHS_AT_ONCE = 10
 # When a transaction that was refused, or whose outcome is unknown, is decided again at the latest.
 CLUSTER_RETRY_MS = 200
 # How long workers that start together wait for each other before one becomes the controller.
@@ -799,6 +789,17 @@ WORKER_PAUSE_SECONDS_MAX = 10
 WORKERS_STOP_SECONDS = DRAIN_SECONDS + 2 * 10
 # When a broker reads again what is registered under its id.
 REGISTRATION_RETRY_SECONDS = 0.5
+# How long a request for preferred leaders waits until they lead.
+ELECTION_SECONDS_MAX = 60
+# How long a deletion of records waits until the replicas in sync have deleted them, too.
+DELETION_WAIT_MS_MAX = 60_000
+# Early fencing: how many brokers each one watches, how often in a row a dead one refuses
+# connections, the time between two of them, and that between others.
+PROBED_BROKERS_MAX = 5
+PROBE_REFUSALS = 3
+PROBE_GAP_MS = 20
+PROBE_AGAIN_MS = 1_000
+PROBE_CONNECT_SECONDS = 1
 # For how long the folders of a deleted topic are waited for on brokers that are gone.
 DELETED_TOPIC_DAYS = 7
 # By how much `broker metadata bump-epochs` raises leader epochs, which are int32: more elections
@@ -871,6 +872,7 @@ assert TRANSACTIONAL_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert 4 * ERROR_TEXT_CHARS_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX <= STRING_BYTES_MAX
 assert NATIVE_FETCH_PARTITIONS_MAX <= FETCH_PARTITIONS_HELD_MAX
+assert 2 * REPLICA_FETCH_PARTITIONS_NAMED_MAX <= NATIVE_FETCH_PARTITIONS_MAX  # and forgotten ones
 assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER_BROKER_MAX
 assert DECOMPRESSED_BYTES_MIN >= DECOMPRESSION_RATIO_MAX * MESSAGE_BYTES_MAX
 assert STAGED_BYTES_MIN <= STAGED_BATCH_BYTES_MAX <= STAGED_BYTES_MAX <= TAIL_RESERVE_BYTES_MIN

@@ -33,6 +33,24 @@ class AppendStatus(IntEnum):
     LOG_LOADING = 33  # its files are not recovered yet
     LOG_FULL = 34  # the disk is full
     LOG_NOT_LED = 35  # another broker leads the partition, or may lead it by now
+    LOG_TOO_FEW_REPLICAS = 37  # fewer replicas are in sync than min.insync.replicas
+
+
+@unique
+class LogState(IntEnum):
+    """The result of a replica's access to a log; the numbers are those of native LogStatus."""
+
+    OK = 0
+    OFFLINE = 1  # the disk failed, or the partition is deleted
+    OUT_OF_RANGE = 2  # an offset below the log start or above the log end
+    LOADING = 3  # its files are not recovered yet
+    FULL = 4  # the disk is full
+    NOT_LED = 5  # it has another role, or that of another leader epoch
+    TIMED_OUT = 6  # appended, but not on enough replicas in time
+    TOO_FEW_REPLICAS = 7  # fewer replicas are in sync than min.insync.replicas
+    CORRUPT = 8  # a batch that its leader cannot have sent
+    GAP = 9  # a batch that begins before the end of the log
+    NOT_REPLICA = 10  # no replica of the partition, or an older process of its broker
 
 
 class AppendResult(NamedTuple):

@@ -85,6 +85,7 @@ COMPRESSION_TYPES = (
     *(compression.name for compression in reversed(COMPRESSIONS[1:])),
     "producer",
 )
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
@@ -140,6 +141,9 @@ _CLUSTER = (
             doc="How long a broker of a cluster may be silent before others take over what it"
                 " leads. It stops serving that a second earlier. Kafka's default is 9000; the time"
                 " until another broker leads is up to twice this where etcd elects meanwhile."),
+    Setting("polylog.early.fencing.enable", Kind.BOOLEAN, True,
+            doc="Whether the leaderships of a broker whose host refuses connections move at once,"
+                " before its session ends: its process has died."),
     Setting("controlled.shutdown.enable", Kind.BOOLEAN, True,
             doc="Whether a broker of a cluster moves what it leads to others before it stops."),
     Setting("auto.leader.rebalance.enable", Kind.BOOLEAN, True,
@@ -148,25 +152,51 @@ _CLUSTER = (
             doc="How often the leaders of the cluster are checked for that."),
     Setting("leader.imbalance.per.broker.percentage", Kind.INT, 10, minimum=0, maximum=100,
             doc="Share of a broker's partitions that others may lead before they are moved back."),
+    Setting("replica.lag.time.max.ms", Kind.LONG, 30_000, minimum=1, unit="ms",
+            doc="A follower that has not had all records of its leader for this time is not in sync"
+                " any more: acks=all does not wait for it."),
+    Setting("replica.selector.class", Kind.STRING, "", choices=("", RACK_AWARE),
+            doc="From which replica consumers read. Empty: the leader. RackAwareReplicaSelector:"
+                " one in sync in the rack that the consumer tells (client.rack), if there is one."),
+    Setting("replica.fetch.wait.max.ms", Kind.INT, 500, minimum=1, unit="ms",
+            doc="How long a leader may wait for records before it answers a follower; at most"
+                " replica.lag.time.max.ms."),
+    Setting("replica.fetch.min.bytes", Kind.INT, 1, minimum=1, unit="bytes",
+            doc="Bytes of records for which a leader answers a follower earlier."),
+    Setting("replica.fetch.max.bytes", Kind.INT, limits.MIB, minimum=1, unit="bytes",
+            doc="Bytes of records of one partition in an answer to a follower; a larger batch is"
+                " sent alone."),
+    Setting("replica.fetch.response.max.bytes", Kind.INT, 10 * limits.MIB, minimum=1,
+            maximum=64 * limits.MIB, unit="bytes",
+            doc="Bytes of records in an answer to a follower."),
+    Setting("replica.socket.timeout.ms", Kind.INT, 30_000, minimum=1_000, unit="ms",
+            doc="After how long without a byte of an answer a replica connects anew; the wait of"
+                " replica.fetch.wait.max.ms comes in addition."),
+    Setting("leader.replication.throttled.rate", Kind.LONG, LONG_MAX, minimum=0, applies=False,
+            is_dynamic=True, unit="bytes",
+            doc="Bytes per second that throttled followers may copy from a broker's leaders."),
+    Setting("follower.replication.throttled.rate", Kind.LONG, LONG_MAX, minimum=0, applies=False,
+            is_dynamic=True, unit="bytes",
+            doc="Bytes per second that a broker's throttled followers may copy."),
 )
 
 _TOPICS = (
     Setting("num.partitions", Kind.INT, 1, minimum=1, maximum=limits.PARTITIONS_PER_TOPIC_MAX,
             doc="Partitions of a topic that is created without a number."),
-    Setting("default.replication.factor", Kind.INT, 1, minimum=1, maximum=INT16_MAX, applies=False,
-            doc="Replicas of a topic that is created without a number. A partition has one replica,"
-                " whatever this is."),
+    Setting("default.replication.factor", Kind.INT, 1, minimum=1, maximum=INT16_MAX,
+            doc="Replicas of a topic that is created without a number, in a cluster of brokers that"
+                " each have a data directory."),
     Setting("auto.create.topics.enable", Kind.BOOLEAN, True,
             doc="Whether asking for an unknown topic creates it."),
     Setting("delete.topic.enable", Kind.BOOLEAN, True,
             doc="Whether topics may be deleted."),
     Setting("min.insync.replicas", Kind.INT, 1, minimum=1, topic="min.insync.replicas",
-            applies=False,
             doc="Replicas that must have a record before acks=all is answered, or all of them if"
-                " a partition has fewer: one, here."),
+                " a partition has fewer."),
     Setting("unclean.leader.election.enable", Kind.BOOLEAN, False,
-            topic="unclean.leader.election.enable", applies=False,
-            doc="Whether a replica that lacks records may lead."),
+            topic="unclean.leader.election.enable",
+            doc="Whether a replica that may lack acknowledged records leads when no other can: they"
+                " are lost then."),
 )
 
 _LOGS = (
@@ -283,8 +313,8 @@ _COORDINATORS = (
             maximum=limits.PARTITIONS_PER_TOPIC_MAX,
             doc="Partitions of __consumer_offsets; fixed once that topic exists."),
     Setting("offsets.topic.replication.factor", Kind.INT, 3, minimum=1, maximum=INT16_MAX,
-            applies=False,
-            doc="Replicas of __consumer_offsets. A partition has one replica, whatever this is."),
+            doc="Replicas of __consumer_offsets, or as many as there are brokers when it is"
+                " created."),
     Setting("offsets.retention.minutes", Kind.INT, 7 * 24 * 60, minimum=1, unit="minutes",
             doc="How long a group without members keeps its offsets."),
     Setting("offset.metadata.max.bytes", Kind.INT, limits.OFFSET_METADATA_BYTES_MAX, minimum=0,
@@ -340,11 +370,10 @@ _COORDINATORS = (
             maximum=limits.PARTITIONS_PER_TOPIC_MAX,
             doc="Partitions of __transaction_state; fixed once that topic exists."),
     Setting("transaction.state.log.replication.factor", Kind.INT, 3, minimum=1, maximum=INT16_MAX,
-            applies=False,
-            doc="Replicas of __transaction_state. A partition has one replica, whatever this is."),
-    Setting("transaction.state.log.min.isr", Kind.INT, 2, minimum=1, applies=False,
-            doc="Replicas of __transaction_state that must have a record before it counts. A"
-                " partition has one replica, whatever this is."),
+            doc="Replicas of __transaction_state, or as many as there are brokers when it is"
+                " created."),
+    Setting("transaction.state.log.min.isr", Kind.INT, 2, minimum=1,
+            doc="min.insync.replicas of __transaction_state, when it is created."),
 )
 
 _PROCESS = (

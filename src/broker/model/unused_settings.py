@@ -173,16 +173,10 @@ _NAMES = """
     remote.log.storage.manager.class.path
     remote.log.storage.manager.impl.prefix
     remote.log.storage.system.enable
+    replica.alter.log.dirs.io.max.bytes.per.second
     replica.fetch.backoff.ms
-    replica.fetch.max.bytes
-    replica.fetch.min.bytes
-    replica.fetch.response.max.bytes
-    replica.fetch.wait.max.ms
     replica.high.watermark.checkpoint.interval.ms
-    replica.lag.time.max.ms
-    replica.selector.class
     replica.socket.receive.buffer.bytes
-    replica.socket.timeout.ms
     replication.quota.window.num
     replication.quota.window.size.seconds
     request.timeout.ms

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from broker._native.kernel import file_ops
 from broker.model.errors import Unsupported
-from broker.model.limits import JAVA_VERSION_SECONDS
+from broker.pipeline.limits import JAVA_VERSION_SECONDS
 
 VERSION_MIN: Final = 17  # of PySpark 4
 _VERSION: Final = re.compile(r'version "(\d+)(?:\.(\d+))?')

@@ -17,14 +17,9 @@ from typing import Any, Final, NamedTuple
 
 from broker.model.compressions import BY_NAME
 from broker.model.errors import ConfigError
-from broker.model.limits import (
-    MESSAGE_BYTES_MAX,
-    PIECE_BYTES,
-    SINK_GIVE_UP_MS,
-    SINK_TRANSACTION_MS,
-    TRANSACTIONAL_ID_BYTES_MAX,
-)
+from broker.model.limits import MESSAGE_BYTES_MAX, PIECE_BYTES, TRANSACTIONAL_ID_BYTES_MAX
 from broker.pipeline.java_patterns import compile_java
+from broker.pipeline.limits import SINK_GIVE_UP_MS, SINK_TRANSACTION_MS
 from broker.pipeline.schema import checked_columns
 
 _TASK_DIGITS = 11  # of a transactional id: a dash and the number of the task

@@ -1,6 +1,7 @@
 """Reads Kafka's small text files, and ours of the same kind.
 
-    recovery-point-offset-checkpoint, log-start-offset-checkpoint   in the data directory
+    recovery-point-offset-checkpoint, log-start-offset-checkpoint,
+    replication-offset-checkpoint                                   in the data directory
         0 | number of entries | "topic partition offset" ...        one per line
     cleaner-offset-checkpoint                                       likewise: first dirty offsets
     leader-epoch-checkpoint                                         in a partition's folder
@@ -28,6 +29,7 @@ from broker.model.identifiers import id_from_text
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"

@@ -101,7 +101,7 @@ class Checkpoints:
             (topic, log)
             for topic in self._topics
             if state.is_kept_for(topic)
-            for log in topic.logs
+            for log in topic.held_logs
             if logs is None or log in logs
         ]
 

@@ -131,16 +131,18 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
         config.integer("producer.id.expiration.ms"),
         log_flags,
         opened.folders,
+        lambda _: opened.when_lost(),
     )
     loader = LogLoader(loop, partitions)
     shared = opened.folders
     folders = DeletedFolders(path) if shared is None else DeletedFolders(path, shared.held)
     deletions = Deletions(opened.metadata, opened.io_thread, folders, opened.placing)
     table = TopicTable()
-    logs = NativeLogs(partitions, loader, turn, opened.io_thread)
+    logs = NativeLogs(partitions, loader, turn, opened.io_thread, deletions)
     local = LocalTopics(config, opened.metadata, table, logs, deletions, opened.leadership)
     topics = Topics(opened.metadata, local, logs, opened.placing)
     loader.before_ready(topics.prepare)
+    loader.when_ready(topics.is_ready)
     storage.configs.inherited_by(topics.alter_defaults)
     return Logs(turn, commit, table, partitions, loader, deletions, topics, logs)
 
@@ -149,6 +151,7 @@ def make_broker(
     storage: Storage, logs: Logs, coordinators: Coordinators, checkpoints: Checkpoints
 ) -> Broker:
     """Make what handlers use."""
+    cluster = storage.opened.cluster
     return Broker(
         configs=storage.configs,
         clock=storage.clock_watch.clock,
@@ -170,7 +173,10 @@ def make_broker(
             lambda: (logs.topics.revision, storage.opened.view.revision),
             limits.RESPONSE_CACHE_BYTES_MAX,
         ),
-        links=None if storage.opened.cluster is None else storage.opened.cluster.links,
+        links=None if cluster is None else cluster.links,
+        partition_changes=None
+        if cluster is None
+        else cluster.partition_changes(storage.configs, logs.topics),
     )
 
 
@@ -197,7 +203,9 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
     cleaner = Cleaner(topics.logs, clock, write, checkpoints.write, path, settings)
     configs.when_altered(lambda altered: cleaner.alter_settings(_cleaner_settings(altered)))
     topics.when_deleted(cleaner.topic_deleted)
+    logs.files.when_removed(cleaner.partition_removed)
     logs.files.before_release(cleaner.leave)
+    logs.files.before_cut(cleaner.cut)
     scrub = Scrub(
         topics.logs,
         clock,
@@ -206,6 +214,9 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
         cleaner.is_swapping,
         lambda: _scrub_settings(configs.current),
     )
+    if storage.opened.cluster is not None:
+        scrub.when_damaged(storage.opened.cluster.log_damaged)
+    logs.files.before_cut(scrub.cut)
 
     def apply_level(level: Level) -> None:
         """Free disk space sooner, and pause compaction, as the level of the disk asks."""
@@ -265,6 +276,7 @@ def compose(
     logs = make_logs(storage, descriptors, loop)
     if opened.cluster is not None:
         opened.cluster.fence(logs.turn)
+        opened.cluster.know_brokers(logs.table)
     clock = storage.clock_watch.clock
     cluster = opened.cluster
     coordinators = Coordinators(
@@ -296,6 +308,8 @@ def services_of(parts: Composition, loop: Loop) -> Services:
     loading: list[PartitionLog] = []  # from the start of topics to that of the loader
     connections = Connections(poller, storage.clock_watch.clock, loop)
     events = LogEvents(logs.turn, logs.partitions, small_files, coordinators, maintenance.scrub)
+    if cluster is not None:
+        events = events._replace(when_failed=cluster.log_failed)
     check_ms = config.integer("log.retention.check.interval.ms")
     clean = maintenance.cleaner.run if config.flag("log.cleaner.enable") else None
 
@@ -304,7 +318,10 @@ def services_of(parts: Composition, loop: Loop) -> Services:
         loading.clear()
 
     def remove_strays() -> None:
-        logs.deletions.remove(logs.partitions.rename_strays(logs.topics.id_of_partition))
+        moved = logs.partitions.rename_strays(
+            logs.topics.id_of_partition, storage.opened.leadership.keeps
+        )
+        logs.deletions.remove(moved)
 
     return Services(
         (
@@ -324,7 +341,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             Part("deletions", start=remove_strays, stop=logs.deletions.stop),
             Part("log loader", start=load_logs, stop=logs.loader.stop),
             Part("replies", stop=connections.drain),
-            *_cluster_services(cluster, logs, storage),
+            *_cluster_services(cluster, logs, storage, poller),
             Housekeeping(storage.configs, poller, logs.turn, events),
             Part("checkpoints", run=checkpoints.run),
             Part("retention", run=partial(maintenance.retention.run, check_ms)),
@@ -335,10 +352,13 @@ def services_of(parts: Composition, loop: Loop) -> Services:
     )
 
 
-def _cluster_services(cluster: "Cluster | None", logs: Logs, storage: Storage) -> Iterable[Service]:
+def _cluster_services(
+    cluster: "Cluster | None", logs: Logs, storage: Storage, poller: Poller
+) -> Iterable[Service]:
     if cluster is None:
         return ()
-    return cluster.services(logs.topics, storage.configs, storage.group_configs)
+    of_storage = storage.configs, storage.group_configs
+    return cluster.services(logs.topics, logs.files, logs.turn, poller, *of_storage)
 
 
 def _end_syncs(logs: Logs) -> None:

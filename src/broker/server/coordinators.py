@@ -2,12 +2,15 @@
 
 The first command of a coordinator creates its internal topic, and is answered with a retriable
 error. After a start each coordinator loads a partition when its log is recovered; the transaction
-coordinator checks the open transactions of recovered logs.
+coordinator checks the open transactions of recovered logs. A log with several replicas is loaded
+when this broker leads it, and has all that may have been acknowledged before: its high watermark
+has reached the beginning of its leader epoch.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker._native.log.partition_log import PartitionLog
@@ -118,7 +121,12 @@ class Coordinators:
             self.transactions.resign(partition)
 
     def log_is_ready(self, log: PartitionLog) -> None:
-        """Begin to load the partition of a recovered log."""
+        """Begin to load the partition of a recovered log that this broker leads."""
+        if log.is_follower:
+            return
+        if not log.is_offline and not log.is_caught_up_leader:
+            log.when_durable(log.epoch_start, partial(self._has_caught_up, log))
+            return
         # A log whose files cannot be used counts as not empty: its content is unknown.
         is_empty = log.log_end_offset == 0 and not log.is_offline
         if log.topic == OFFSETS_TOPIC:
@@ -129,6 +137,14 @@ class Coordinators:
             self._collector_pause.begin()
         if log.open_transactions:
             self.transactions.suspect((log.topic, log.partition))
+
+    def _has_caught_up(self, log: PartitionLog, is_durable: bool) -> None:  # noqa: FBT001 (a callback of the native log)
+        """Load a partition after all; otherwise the log is not led any more, or has failed.
+
+        Or too few replicas are in sync: it waits again.
+        """
+        if is_durable or log.is_offline or (log.lacks_replicas and not log.is_released):
+            self.log_is_ready(log)
 
     def tick(self) -> None:
         """Tick both now: a log has gone offline, and waiting requests have to be refused."""

@@ -1,6 +1,7 @@
 """Periodic work on connections and logs: stale ones are closed, events of logs are processed."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ class LogEvents(NamedTuple):
     small_files: SmallFiles
     coordinators: Coordinators
     scrub: Scrub
+    when_failed: Callable[[PartitionLog], object] = lambda _: None  # gets each that is offline
 
     async def take(self) -> None:
         """Write snapshots of producers for rolled logs; probe the disk for those gone offline."""
@@ -35,6 +37,7 @@ class LogEvents(NamedTuple):
             if kind is LogEvent.ROLLED:
                 await self._write_snapshot(log)
             elif kind is LogEvent.OFFLINE:
+                self.when_failed(log)
                 self.coordinators.tick()  # requests that wait for this log are refused now
                 await self.small_files.probe()
 

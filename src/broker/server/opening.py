@@ -32,6 +32,8 @@ class Opened(NamedTuple):
     cluster: "Cluster | None"  # None: standalone
     close: Callable[[], Awaitable[None] | None]
     folders: "SharedFolders | None" = None  # None: no other broker has the data directory
+    # Called when durable records of a log turn out to be lost, in any thread.
+    when_lost: Callable[[], None] = lambda: None
 
 
 async def open_metadata(config: Config, log_dir: LogDir, node_ids: Sequence[int] = ()) -> Opened:
@@ -69,12 +71,14 @@ async def open_metadata(config: Config, log_dir: LogDir, node_ids: Sequence[int]
     address = config.metadata_address
     if address is not None:
         # Imported here: a standalone broker needs neither HTTP nor TLS, nor other brokers.
-        from broker.server.cluster.cluster import Cluster  # noqa: PLC0415
+        from broker.core.cluster import records  # noqa: PLC0415
+        from broker.server.cluster.cluster import Cluster, Directory  # noqa: PLC0415
         from broker.server.cluster.opening import (  # noqa: PLC0415
             join_cluster,
             open_store,
         )
         from broker.storage.checkpoints import store_seen  # noqa: PLC0415
+        from broker.storage.checkpoints.intact import Intact  # noqa: PLC0415
 
         store, metadata = open_store(config, address)
         try:
@@ -82,7 +86,9 @@ async def open_metadata(config: Config, log_dir: LogDir, node_ids: Sequence[int]
         except BaseException:
             await store.close()
             raise
-        cluster = Cluster(config, store, metadata)
+        restore = records.parse_restore(await metadata.get(records.RESTORE))
+        intact = Intact(log_dir.path, restore.imported, metadata.image.revision)
+        cluster = Cluster(config, store, metadata, directory=Directory(intact, io_thread))
 
         async def close() -> None:
             image = metadata.image
@@ -101,6 +107,7 @@ async def open_metadata(config: Config, log_dir: LogDir, node_ids: Sequence[int]
             cluster.view,
             cluster,
             close,
+            when_lost=intact.lost,
         )
     own = SqliteMetaStore(log_dir.path / FILE_NAME)
     moved = own.get(MOVED_TO)

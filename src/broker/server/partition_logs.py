@@ -3,15 +3,17 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
 
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.core.logs.log_loader import LogLoader
-from broker.core.logs.partition import wait_synced
+from broker.core.logs.partition import wait_durable, wait_synced
 from broker.core.scheduling.io_thread import IoThread
+from broker.core.topics.deletion import Deletions
 from broker.model import limits
-from broker.model.errors import StorageError
+from broker.model.errors import DiskFull, StorageError
 from broker.model.topic_config import TopicConfig
 from broker.storage.recovery.partitions import Partitions
 
@@ -28,19 +30,23 @@ class NativeLogs:
         loader: LogLoader[PartitionLog],
         turn: Turn,
         io_thread: IoThread,
+        deletions: Deletions,
     ) -> None:
         """Keep what it needs."""
         self._turn = turn
         self._partitions = partitions
         self._loader = loader
         self._io_thread = io_thread
+        self._deletions = deletions
         self._on_release: list[Callable[[PartitionLog], Awaitable[None]]] = []
+        self._on_removal: list[Callable[[str, int], object]] = []
+        self._on_cut: list[Callable[[PartitionLog, int], Awaitable[None]]] = []
+        self._cutting: dict[PartitionLog, asyncio.Event] = {}  # set once it is done
         self.claim = partitions.claim
         self.announce_topic = partitions.announce_topic
         self.delete = partitions.delete
         self.forget = partitions.forget
         self.configure = partitions.configure
-        self.until_loaded = loader.until_loaded
 
     async def open_topic(
         self, topic: str, topic_id: bytes, numbers: Iterable[int], config: TopicConfig
@@ -60,6 +66,25 @@ class NativeLogs:
         """Register what has to end its work on the files of a log before it is closed."""
         self._on_release.append(callback)
 
+    def when_removed(self, callback: Callable[[str, int], object]) -> None:
+        """Register what forgets a partition whose folder is removed because it was moved away."""
+        self._on_removal.append(callback)
+
+    def before_cut(self, callback: Callable[[PartitionLog, int], Awaitable[None]]) -> None:
+        """Register what has to end its work on a log's files before all from an offset on is cut.
+
+        It forgets what it knows of those files; StorageError: it cannot, the log stays as it is.
+        """
+        self._on_cut.append(callback)
+
+    async def until_loaded(self, logs: Iterable[PartitionLog]) -> None:
+        """Wait until no thread has any of the logs: they are loaded, and not being cut."""
+        awaited = list(logs)
+        await self._loader.until_loaded(awaited)
+        for log in awaited:
+            while log in self._cutting:
+                await self._cutting[log].wait()
+
     def load(self, logs: Iterable[PartitionLog]) -> None:
         """Load announced logs, in threads."""
         self._loader.start(logs, limits.RECOVERY_THREADS)
@@ -67,8 +92,9 @@ class NativeLogs:
     async def release(self, log: PartitionLog) -> None:
         """Serve a log no more: finish the writes that it has accepted, and close its files."""
         await self._loader.until_loaded([log])
-        for callback in self._on_release:
-            await callback(log)
+        while log in self._cutting:
+            await self._cutting[log].wait()
+        await self.leave(log)
         log.begin_loading()
         if not await self._close(log):
             self._partitions.abandon(log)
@@ -78,13 +104,111 @@ class NativeLogs:
         await self._io_thread.run(_nothing)  # what was to be written for the log, has been
         self._partitions.free(log.topic, log.partition)
 
+    async def stop_accepting(self, log: PartitionLog) -> None:
+        """Accept no batch any more, and wait until the in-sync replicas have what was accepted.
+
+        Not for longer than HANDOVER_SECONDS: then the successor lacks what no client was told of.
+        """
+        log.stop_accepting()
+        try:
+            async with asyncio.timeout(limits.HANDOVER_SECONDS):
+                await wait_durable(log, log.log_end_offset)
+        except TimeoutError:
+            _log.warning(
+                "handed over before its replicas have all records: folder=%s high_watermark=%d"
+                " log_end_offset=%d",
+                *(log.folder, log.high_watermark, log.log_end_offset),
+            )
+
+    async def leave(self, log: PartitionLog) -> None:
+        """End what works on the files of a log that does not lead any more."""
+        for callback in self._on_release:
+            await callback(log)
+
+    async def truncate(self, log: PartitionLog, offset: int, epoch: int) -> None:
+        """Remove what a log that follows has from an offset on, durably.
+
+        Nothing if it does not follow in this leader epoch any more when its files are free: what
+        the leader of that epoch lacked may have been acknowledged meanwhile.
+
+        DiskFull: nothing has changed, try again later; StorageError: the log is offline.
+        """
+        await self._cut(log, offset, epoch, partial(self._partitions.truncate, log, offset))
+
+    async def begin_anew(self, log: PartitionLog, offset: int, epoch: int) -> None:
+        """Remove everything that a log has: it begins at an offset. As `truncate`."""
+        await self._cut(log, 0, epoch, partial(self._partitions.begin_anew, log, offset))
+
+    async def _cut(
+        self, log: PartitionLog, offset: int, epoch: int, change: Callable[[], None]
+    ) -> None:
+        """Change a log in the I/O thread, while nobody else uses it."""
+        while log in self._cutting:
+            await self._cutting[log].wait()
+        done = self._cutting[log] = asyncio.Event()
+        try:
+            for callback in self._on_cut:
+                await callback(log, offset)
+            await self._loader.until_loaded([log])
+            if not log.is_follower or log.is_released or log.is_deleted:
+                return  # it leads by now, or is closed
+            if log.known_epoch != epoch:
+                return  # the leader of that epoch is asked again
+            log.begin_loading()
+            try:
+                await self._change(log, change)
+            finally:
+                log.end_hold()
+                log.end_loading()
+                self._loader.wake()
+        finally:
+            del self._cutting[log]
+            done.set()
+
+    async def _change(self, log: PartitionLog, change: Callable[[], None]) -> None:
+        # (The end of a turn and the sync threads set no event.)
+        while not (log.is_offline or log.is_deleted or log.hold()):  # noqa: ASYNC110
+            await asyncio.sleep(_BUSY_SECONDS)
+        if log.is_offline or log.is_deleted:
+            raise StorageError(f"{log!r} is not in service")
+        work = asyncio.ensure_future(self._io_thread.run(change))
+        try:
+            await asyncio.wait([work])
+        finally:
+            while not work.done():  # cancelled: the log belongs to the thread until it is done
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([work])
+            error = work.exception()
+            if error is not None and not isinstance(error, DiskFull):
+                log.take_offline(f"it was not cut: {error}")
+        if isinstance(error, FileNotFoundError):
+            raise StorageError(str(error)) from error
+        work.result()
+
+    async def remove_moved(self, topic: str, topic_id: bytes, number: int) -> None:
+        """Remove the folder of a log that was released: other brokers have all replicas now."""
+        try:
+            folders = await self._io_thread.run(
+                partial(self._deletions.put_away_moved, topic, topic_id, number)
+            )
+        except StorageError as error:  # the next start removes it
+            _log.warning("folder of a moved partition stays: %s-%d error=%s", topic, number, error)
+            return
+        self._partitions.forget(topic, [number])
+        for callback in self._on_removal:
+            callback(topic, number)
+        self._deletions.remove(folders)
+
     async def _close(self, log: PartitionLog) -> bool:
         """Make durable what a log has, and close it; False: its disk has failed."""
-        if not await wait_synced(log, log.log_end_offset):
+        # A log with other replicas counts as synced up to its high watermark, which may stay.
+        if not log.is_replicated and not await wait_synced(log, log.log_end_offset):
             return False
         # A sync that covers nothing new may run; its thread sets no event.
-        while log.is_syncing:  # noqa: ASYNC110
+        while log.is_syncing or _has_unkept(log):  # noqa: ASYNC110
             await asyncio.sleep(_BUSY_SECONDS)
+        if log.is_offline:
+            return False
         try:
             await self._io_thread.run(partial(self._partitions.release, log))
         except StorageError as error:
@@ -110,6 +234,10 @@ class NativeLogs:
     def change_count(self) -> int:
         """How often the states have changed that Metadata shows."""
         return self._turn.log_changes
+
+
+def _has_unkept(log: PartitionLog) -> bool:
+    return log.is_replicated and not log.is_offline and log.kept_offset < log.log_end_offset
 
 
 def _nothing() -> None:

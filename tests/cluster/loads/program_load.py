@@ -6,15 +6,23 @@ writes the line `finished`. The end of stdin stops the others. An error that the
 retry ends the program with another code than 0.
 """
 
+import fcntl
 import json
+import os
+import select
 import subprocess
+import termios
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO
 
 from tests.cluster.loads.client_load import Load
 from tests.compatibility.faults.loads.load import Worker
 from tests.histories.history import Recorder
+from tests.support.broker_process import wait_until
 
+READ_BYTES = 1 << 16
 END_TIMEOUT_S = 60
 ERROR_BYTES = 4_000
 
@@ -29,6 +37,9 @@ class Program(Worker):
         self._recorder = history
         self._process: subprocess.Popen[str] | None = None
         self._errors = ""
+        self._reading = threading.Lock()
+        self._read_bytes = 0
+        self._done_bytes = 0  # of which all lines are recorded
         self._errors_thread = threading.Thread(target=self._keep_errors, daemon=True)
 
     def start(self) -> None:
@@ -55,15 +66,41 @@ class Program(Worker):
         self.finished.set()  # nobody needs to wait any more
         assert code == 0, f"{self.name} exited with {code}: {self._errors}"
 
-    def _follow(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            if line == "finished\n":
+    def _follow(self, output: IO[str]) -> None:
+        for line in self._lines(output.fileno()):
+            if line == b"finished":
                 self.finished.set()
             else:
                 operation = json.loads(line)
                 self._recorder.write(
                     operation["process"], operation["f"], operation["type"], **operation["value"]
                 )
+
+    def _lines(self, output: int) -> Iterator[bytes]:
+        """Yield what the program writes, and count it."""
+        rest = b""
+        while True:
+            select.select([output], [], [])
+            with self._reading:
+                data = os.read(output, READ_BYTES)
+                self._read_bytes += len(data)
+            if not data:
+                return
+            *lines, rest = (rest + data).split(b"\n")
+            yield from lines
+            self._done_bytes = self._read_bytes - len(rest)
+
+    def catch_up(self) -> None:
+        """Wait until everything is recorded that the program has written by now."""
+        process = self._process
+        if process is None or process.stdout is None or process.stdout.closed:
+            return
+        with self._reading:
+            waiting = array("i", [0])
+            fcntl.ioctl(process.stdout.fileno(), termios.FIONREAD, waiting)
+            end = self._read_bytes + waiting[0]
+        # The last line may be written only in part, and is completed at once.
+        wait_until(lambda: self._done_bytes >= end or self.is_stopping, f"{self.name} is recorded")
 
     def say(self, line: str | None) -> None:
         """Write a line to the program, or the end if there is none."""

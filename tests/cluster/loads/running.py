@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -28,6 +28,7 @@ class RunningLoad:
     """A load that runs; faults are recorded in its history."""
 
     def __init__(self, cluster: ClusterProcess, load: Load, history: Recorder) -> None:
+        self.history = history
         self._cluster = cluster
         self._load = load
         self._history = history
@@ -38,33 +39,39 @@ class RunningLoad:
         self._history.write("nemesis", "crash", "info", kind="kill", fault=name)
         yield
         self._history.write("nemesis", "heal", "info", fault=name)
-        look_at_offsets(self._cluster, self._history)
+        look_at_offsets(self._cluster, self._history, self._load)
         self.wait_for_progress(f"after {name}")
 
-    def wait_for_progress(self, when: str) -> None:
-        """Wait until each worker has had another answer; raise the failure of one that ended."""
+    def wait_for_progress(self, when: str, *, of_senders: bool = False) -> None:
+        """Wait until each worker has had another answer; raise the failure of one that ended.
+
+        With `of_senders`, wait for those that only send.
+        """
         before = self._history.done()
+        names = [each for each in self._load.names if not of_senders or each.endswith("-sender")]
 
         def went_on() -> bool:
             for worker in self._load.workers:
                 if worker.failure is not None:
                     raise worker.failure
-            return not self._idle(before)
+            return not self._idle(names, before)
 
         try:
             wait_until(went_on, f"everybody goes on {when}", PROGRESS_TIMEOUT_S)
         except AssertionError as error:
-            raise AssertionError(f"{self._idle(before)} had no answer {when}") from error
+            raise AssertionError(f"{self._idle(names, before)} had no answer {when}") from error
 
-    def _idle(self, before: dict[str, int]) -> list[str]:
+    def _idle(self, names: list[str], before: dict[str, int]) -> list[str]:
         now = self._history.done()
-        return [each for each in self._load.names if now.get(each, 0) <= before.get(each, 0)]
+        return [each for each in names if now.get(each, 0) <= before.get(each, 0)]
 
 
 @contextmanager
-def running_load(cluster: ClusterProcess, make: Make, folder: Path) -> Iterator[RunningLoad]:
+def running_load(
+    cluster: ClusterProcess, make: Make, folder: Path, *, replicas: int = 1
+) -> Iterator[RunningLoad]:
     """Run a load; in the end everything is read, copied, and what the clients saw is judged."""
-    make_topics(cluster)
+    make_topics(cluster, replicas)
     with Recorder(folder / "history.jsonl") as history:
         load = make(cluster.bootstrap, history)
         for worker in load.workers:
@@ -74,18 +81,24 @@ def running_load(cluster: ClusterProcess, make: Make, folder: Path) -> Iterator[
             running.wait_for_progress("at the start")
             yield running
             finish(cluster, load)
+            if replicas > 1:
+                for topic in (SENT, COPIED):
+                    cluster.wait_for_replicas(topic, PARTITIONS)
         finally:
             for worker in load.workers:
                 worker.ask_to_stop()
         read_everything(cluster, load, history)
         findings = check(history.read())
-    assert findings == []
+    assert findings == [], findings
 
 
-def make_topics(cluster: ClusterProcess) -> None:
-    """Make the topics of the load."""
+def make_topics(cluster: ClusterProcess, replicas: int = 1) -> None:
+    """Make the topics of the load; with several replicas, all but one must have a record."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    made = admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in (SENT, COPIED)])
+    config = {"min.insync.replicas": str(max(replicas - 1, 1))}
+    made = admin.create_topics(
+        [NewTopic(each, PARTITIONS, replicas, config=config) for each in (SENT, COPIED)]
+    )
     for name, done in made.items():
         done.result(TIMEOUT_S)
         cluster.wait_for_leaders(name, PARTITIONS)
@@ -152,12 +165,15 @@ def committed_offsets(cluster: ClusterProcess) -> dict[int, int]:
     return found
 
 
-def look_at_offsets(cluster: ClusterProcess, history: Recorder) -> None:
-    """Record the offsets that the group has committed."""
-    for each in range(PARTITIONS):
-        what = {"group": READERS, "topic": SENT, "partition": each}
+def look_at_offsets(cluster: ClusterProcess, history: Recorder, load: Load) -> None:
+    """Record the offsets that the group has committed, after the requests that did it."""
+    for number in range(PARTITIONS):
+        what: dict[str, Any] = {"group": READERS, "topic": SENT, "partition": number}
         history.write("look", "fetch_committed", "invoke", **what)
-    for partition, offset in committed_offsets(cluster).items():
+    found = committed_offsets(cluster)
+    for each in load.others:
+        each.catch_up()
+    for partition, offset in found.items():
         what = {"group": READERS, "topic": SENT, "partition": partition}
         history.write("look", "fetch_committed", "ok", **what, offset=offset)
 

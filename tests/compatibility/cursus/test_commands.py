@@ -287,7 +287,10 @@ def test_a_topic_policy_is_stored_as_the_topics_configuration(
             "topic=t replication_factor=0",
             'invalid_replication_factor reason="must be a positive integer"',
         ),
-        ("topic=t replication_factor=2", 'invalid_replication_factor reason="there is one broker"'),
+        (
+            "topic=t replication_factor=2",
+            'invalid_replication_factor reason="replication factor 2: this cluster has 1 broker"',
+        ),
         ("topic=t retention_hours=-1", "invalid_retention_hours value=-1"),
         ("topic=t retention_hours=9999999999999", "invalid_retention_hours value=9999999999999"),
         ("topic=t retention_bytes=x", "invalid_retention_bytes value=x"),

@@ -69,12 +69,13 @@ def each_once(expected: Counter[str]) -> dict[str, list[int]]:
 
 @contextmanager
 def counting(
-    java: JavaTools, address: str, topic: str, folder: Path, guarantee: str
+    java: JavaTools, address: str, topic: str, folder: Path, guarantee: str, *settings: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Let the application count while the block runs, which may kill it."""
     setting = f"processing.guarantee={guarantee}"
     command = java.command(
-        "WordCount.java", address, topic, f"{topic}-counts", str(folder), setting, *SETTINGS
+        *("WordCount.java", address, topic, f"{topic}-counts", str(folder), setting),
+        *(*SETTINGS, *settings),
     )
     said = folder / "streams.log"
     with (

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from tests.compatibility.java.tools import JavaTools
 from tests.conftest import TEST_SETTINGS
-from tests.support.cluster_process import ClusterProcess
+from tests.support.cluster_process import ClusterProcess, running_cluster
 
 # The first run may fetch the jars.
 pytestmark = [pytest.mark.jvm, pytest.mark.etcd, pytest.mark.timeout(900)]
@@ -23,13 +23,8 @@ PARTITIONS = 6
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
     """Three brokers that the tests share, with one topic."""
-    made = ClusterProcess(tmp_path_factory.mktemp("cluster"), settings=TEST_SETTINGS)
-    try:
-        made.start()
-        yield made
-        made.check()
-    finally:
-        made.close()
+    with running_cluster(tmp_path_factory.mktemp("cluster"), TEST_SETTINGS) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

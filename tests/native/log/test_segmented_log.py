@@ -142,6 +142,17 @@ def test_marking_damage_replaces_the_earlier_marks_of_the_segment(logs: Logs) ->
     assert not log.mark_damaged(10, [(10, 11, 0, 1)])  # the active one
 
 
+def test_the_first_damage_is_the_first_that_is_not_deleted(logs: Logs) -> None:
+    log = broken_log(logs, 70)
+    assert log.first_damage is None
+
+    log.mark_damaged(5, [(8, 9, 0, 1), (5, 6, 0, 1)])
+
+    assert log.first_damage == 5
+    log.move_log_start(6)
+    assert log.first_damage == 8
+
+
 # ---- the log start -------------------------------------------------------------------------------
 
 

@@ -44,7 +44,7 @@ def framed(body: bytes) -> bytes:
 WRITES = {
     "v1": (b"V1|1|PRODUCE|topic k:value\n", b"OK|partition=0", REFUSED),
     "v1, acks 0": (b"V1|1|PRODUCE|topic k:value acks=0\n", b"OK|partition=0", REFUSED),
-    "cursus batch": (framed(batch("topic", 0, [Message(b"v")])), b'"OK"', b'"ERROR"'),
+    "cursus batch": (framed(batch("topic", 0, [Message(b"v")])), b'"OK"', b"ERROR: NOT_LEADER"),
     "cursus publish": (
         framed(b"PUBLISH topic=topic producerId=p message=value"),
         b'"OK"',

@@ -3,7 +3,9 @@
 at every change of the store
 a state changes by one partition epoch, and by one leader epoch if and only if another
 broker, or another incarnation of it, leads
-a new leader was in the ISR, unless all brokers share one data directory
+a new leader was in the ISR or ELR, unless all brokers share one data directory, or an unclean
+election is allowed
+whoever leaves an ISR that is too small then is in the ELR
 nobody serves a partition while its leader changes; a leader that is registered is replaced
 by nobody but itself, with its successor
 a controller that is not in office changes nothing
@@ -11,23 +13,35 @@ an enlargement changes nothing for the partitions that a topic had
 a deleted topic is not forgotten while a broker may have its folders
 at every moment
 at most one broker believes that it serves a partition, by its own clock
+what is acknowledged begins with what was acknowledged before
+the disk of a new leader, and of each member of the ISR and the ELR, has every acknowledged
+record, if it is the disk with which the broker became a member
 the leader epochs with which a partition is served rise
 once it has settled
 what was acknowledged exists
-a partition with a live member in its ISR is served by its leader, which is live
+a partition with a live member in its ISR or ELR is served by its leader, which is live; so is
+one whose replicas are all there, if none of them was ever emptied
+all live replicas are in the ISR, the ELR has nobody unless the ISR is too small, and no
+reassignment is left that could be completed
+everything is acknowledged, unless the ISR is too small
+internal topics have grown
 every image is the store's content
 no states of deleted topics are left, and no deleted topic that all brokers have confirmed
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 from broker.core.cluster import records
-from broker.core.cluster.image import ClusterImage, Topic
+from broker.core.cluster.controller import ControllerSettings
+from broker.core.cluster.image import ClusterImage, Delta, Topic
 from broker.core.cluster.records import NO_LEADER, PartitionState
 from broker.core.cluster.slices import complete
+from broker.core.cluster.topic_settings import TopicSettings
 from broker.storage import metadata
 from broker.storage.metadata import Changes, KeyValue
+from tests.simulation.cluster.replicas import Disk, Entry, Leading, common
+from tests.simulation.cluster.replication import Replication
 from tests.simulation.violation import Violation
 
 Item = tuple[bytes, int]
@@ -42,17 +56,42 @@ class Server(Protocol):
     def serves(self, item: Item) -> bool:
         """Return whether it believes at this moment that it serves a partition."""
 
+    @property
+    def replication(self) -> Replication:
+        """Return its replicas."""
+
+
+class Claim(NamedTuple):
+    """What a broker said of its disk when it registered."""
+
+    disk: Disk
+    intact_since: int
+
 
 class Audit:
     """The truth about the cluster, and what was promised."""
 
-    def __init__(self, servers: Callable[[], Iterable[Server]], *, is_shared: bool) -> None:
+    def __init__(
+        self,
+        servers: Callable[[], Iterable[Server]],
+        disks: Mapping[int, Disk],
+        settings: ControllerSettings,
+    ) -> None:
         self.image = ClusterImage()
         self.created: dict[bytes, int] = {}  # acknowledged topics: their number of partitions
         self.deleting: set[bytes] = set()  # topics that somebody wants to delete
         self.state_changed: Callable[[PartitionState], None] = lambda _: None
         self._servers = servers
-        self._is_shared = is_shared
+        self._settings = settings
+        self._topic_settings = TopicSettings(self.image, lambda: settings.defaults)
+        self._is_shared = settings.is_shared
+        self._disks = disks
+        self._registered: dict[int, Claim] = {}  # by each broker's last registration
+        self._claims: dict[Item, dict[int, Claim]] = {}  # with which it became a member
+        self._acknowledged: dict[Item, list[Entry]] = {}
+        self.configured: set[str] = set()  # topics whose min.insync.replicas somebody has changed
+        self.emptied: set[int] = set()  # brokers that may have lost a disk at any time
+        self.processes: dict[str, Disk] = {}  # on which disk each runs, or did
         self._served: dict[Item, tuple[int, str]] = {}  # the last leader epoch, and by whom
 
     # ---- the store
@@ -70,7 +109,8 @@ class Audit:
             if event.key.startswith(metadata.DELETED_TOPICS) and event.entry is None:
                 self._check_forgotten(records.parse_deleted_key(event.key))
         registered = dict(image.brokers)
-        complete(image.apply(changes))
+        delta = complete(image.apply(changes))
+        self._note_disks(delta)
         for item, old in before.items():
             new = image.state(*item)
             if old is None or new is None or old == new:
@@ -80,6 +120,8 @@ class Audit:
             leader = registered.get(old.leader)
             is_live = leader is not None and leader.epoch == old.broker_epoch
             self._check_change(item, old, new, is_live=is_live)
+            if not self._is_shared:
+                self._check_members(item, old, new)
             self.state_changed(new)
 
     def _changed_topics(self, changes: Changes) -> Iterator[Topic]:
@@ -109,13 +151,102 @@ class Audit:
             raise Violation(f"the leader epoch is wrong, {shown}")
         if is_same:
             return
-        if new.leader != NO_LEADER and not self._is_shared and new.leader not in old.isr:
-            raise Violation(f"a leader that was not in the ISR, {shown}")
         serving = [each.name for each in self._servers() if each.serves(item)]
         if serving:
             raise Violation(f"{serving} serve while the leader changes, {shown}")
         if is_live and new.leader != old.successor:
             raise Violation(f"a live leader was replaced, {shown}")
+
+    # ---- records
+    # ---------------------------------------------------------------------------------------------
+
+    def acknowledged(self, item: Item, leading: Leading) -> None:
+        """Note what a leader has acknowledged now."""
+        if not leading.replica.has(self._acknowledged.get(item, [])):
+            raise Violation(f"the leader of {item} lacks acknowledged records")
+        self._acknowledged[item] = leading.replica.entries[: leading.watermark]
+        state = self.image.state(*item)
+        if state is not None:
+            self._check_all_complete(item, state)
+
+    def _note_disks(self, delta: Delta) -> None:
+        image = self.image
+        for broker_id in delta.brokers & image.brokers.keys():
+            if image.brokers[broker_id].epoch == image.revision:
+                since = image.brokers[broker_id].intact_since
+                if broker_id in self._registered and since == image.revision:
+                    self.emptied.add(broker_id)
+                # Its process may have been killed, and the disk lost, before this arrived here.
+                process, _, _ = image.brokers[broker_id].registration.incarnation.rpartition(".")
+                self._registered[broker_id] = Claim(self.processes[process], since)
+        for topic_id in delta.topics:
+            self._place(topic_id)
+
+    def _place(self, topic_id: bytes) -> None:
+        """Note with which disks brokers become members of a new topic or partition."""
+        for partition in range(self.image.topics[topic_id].record.partitions):
+            item = (topic_id, partition)
+            state = self.image.state(*item)
+            if state is not None and item not in self._claims:
+                self._claims[item] = {
+                    each: self._registered[each] for each in state.isr if each in self._registered
+                }
+
+    def _check_members(self, item: Item, old: PartitionState, new: PartitionState) -> None:
+        claims, members = self._claims[item], old.isr + old.elr
+        copies = {*old.isr, *old.elr, *(set(old.replicas) - set(old.adding))}
+        if len(copies) == 1 and copies.issubset(self.image.brokers):
+            self._trust(item, *copies)  # no other broker has had anything
+        elected, is_clean = (new.leader, new.broker_epoch), True
+        if new.leader != NO_LEADER and elected != (old.leader, old.broker_epoch):
+            is_clean = claims.get(new.leader) == self._registered[new.leader]
+            self._check_elected(item, old, new)
+        for each in new.isr + new.elr:
+            if each not in members or (each in new.isr and each not in old.isr):
+                claims[each] = self._registered[each]
+        self._check_all_complete(item, new)
+        if is_clean:
+            self._check_left(item, old, new)
+
+    def _trust(self, item: Item, broker_id: int) -> None:
+        """Take what a broker has for everything that was acknowledged."""
+        claim, known = self._registered[broker_id], self._acknowledged.get(item, [])
+        entries = claim.disk.replica(item).entries
+        self._acknowledged[item] = known[: common(known, entries)]
+        self._claims[item][broker_id] = claim
+
+    def _check_all_complete(self, item: Item, state: PartitionState) -> None:
+        claims = self._claims[item]
+        for each in state.isr + state.elr:
+            if self._disks[each] is claims[each].disk:
+                self._check_complete(item, claims[each].disk, f"{each} is a member: {state}")
+
+    def _check_left(self, item: Item, old: PartitionState, new: PartitionState) -> None:
+        """Check who has left an ISR that is too small; both may be led by different brokers."""
+        topic = self.image.topics[item[0]]
+        min_isr = new.min_isr(self._settings.defaults.min_isr)
+        if topic.name in self.configured or len(new.isr) >= min_isr or new.leader == NO_LEADER:
+            return
+        if new.leader not in old.isr + old.elr or not set(old.replicas) <= set(new.replicas):
+            return  # an unclean election, or the end of a reassignment
+        for each in old.isr + old.elr:
+            is_intact = self._registered[each] == self._claims[item][each]
+            if is_intact and each not in new.isr + new.elr:
+                raise Violation(f"{each} belongs into the ELR of {item}: {old} {new}")
+
+    def _check_elected(self, item: Item, old: PartitionState, new: PartitionState) -> None:
+        leader, claims = new.leader, self._claims[item]
+        claim = self._registered[leader]
+        if leader in old.isr + old.elr and claims[leader].disk is claim.disk:
+            self._check_complete(item, claim.disk, f"{leader} is elected, {old} {new}")
+        elif self._settings.defaults.is_unclean_allowed:
+            self._trust(item, leader)
+        else:
+            raise Violation(f"a leader that may lack records, {item}: {old} {new}")
+
+    def _check_complete(self, item: Item, disk: Disk, what: str) -> None:
+        if not disk.replica(item).has(self._acknowledged.get(item, [])):
+            raise Violation(f"acknowledged records of {item} are missing where {what}")
 
     def _check_forgotten(self, topic_id: bytes) -> None:
         stored = self.image.deleted[topic_id]
@@ -165,8 +296,8 @@ class Audit:
         state = stored.state(*item)
         assert state is not None
         candidates = set(stored.brokers)
-        if not self._is_shared:
-            candidates &= set(state.isr)
+        if not self._is_shared and not self._must_be_led(state, candidates):
+            return
         if not candidates:
             return
         leader = stored.brokers.get(state.leader)
@@ -177,6 +308,33 @@ class Audit:
         serving = [each.name for each in self._servers() if each.serves(item)]
         if len(serving) != 1:
             raise Violation(f"{item} is served by {serving}: {state}")
+        if not self._is_shared:
+            self._check_replicated(stored, item, state)
+
+    def _must_be_led(self, state: PartitionState, brokers: set[int]) -> bool:
+        if brokers.intersection(state.isr + state.elr):
+            return True
+        if self._settings.defaults.is_unclean_allowed and brokers.intersection(state.replicas):
+            return True
+        return brokers.issuperset(state.replicas) and self.emptied.isdisjoint(state.replicas)
+
+    def _check_replicated(self, stored: ClusterImage, item: Item, state: PartitionState) -> None:
+        live = set(state.replicas).intersection(stored.brokers)
+        if set(state.isr) != live:
+            raise Violation(f"not all live replicas of {item} are in its ISR: {state}")
+        min_isr = state.min_isr(self._topic_settings.topic(item[0]).min_isr)
+        is_enough = len(state.isr) >= min_isr
+        if is_enough and state.elr:
+            raise Violation(f"{item} has an ELR that nobody needs: {state}")
+        is_possible = live.issuperset(state.adding) and live.difference(state.removing)
+        if (state.adding or state.removing) and is_possible:
+            raise Violation(f"the reassignment of {item} is not completed: {state}")
+        if is_enough and not any(each.replication.is_replicated(item) for each in self._servers()):
+            raise Violation(f"not everything of {item} is acknowledged: {state}")
+        wanted = dict(self._settings.internal_factors).get(stored.topics[item[0]].name, 0)
+        is_waiting = not live.issuperset(state.adding)  # for a broker that is gone
+        if len(state.replicas) < min(wanted, len(stored.brokers)) and not is_waiting:
+            raise Violation(f"{item} has not grown: {state}")
 
 
 def _check_same(name: str, image: ClusterImage, stored: ClusterImage) -> None:

@@ -6,17 +6,18 @@ controller   while the image says that this incarnation is the controller
 hand-overs   since the broker has registered
 partitions   opened when the image says that this incarnation serves them, some ms later; closed
 when it says so no longer, or after a stop, and at the end of the lease
-replicas     a leader removes followers from the ISR and adds them at random, as replication will
+replicas     `replication.py`, unless all brokers share one data directory
 """
 
 from collections.abc import Iterable
 from functools import partial
 from random import Random
 
-from broker.core.cluster import records, topics
+from broker.core.cluster import topics
 from broker.core.cluster.controller import Controller, ControllerSettings, claim
-from broker.core.cluster.handover import HandOver
+from broker.core.cluster.handover import HandOver, could_be_led_by_others
 from broker.core.cluster.image import ClusterImage, Delta
+from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.membership import (
     AcquireLease,
     Commit,
@@ -31,13 +32,15 @@ from broker.core.cluster.records import (
     BrokerState,
     PartitionState,
     Registration,
-    Transaction,
 )
 from broker.core.cluster.slices import complete
+from broker.core.cluster.topic_settings import TopicSettings
 from broker.core.cluster.writes import Item, Write
-from broker.storage.metadata import Changes, CreatedAt, KeyValue, Put
+from broker.storage.metadata import Changes, KeyValue
 from tests.simulation.cluster.audit import Audit
 from tests.simulation.cluster.process import Process
+from tests.simulation.cluster.replicas import Disk
+from tests.simulation.cluster.replication import Replication
 from tests.simulation.cluster.store import LEASE_MS, Failure, Outcome, SimulatedStore
 
 MARGIN_SECONDS = 0.5
@@ -58,6 +61,7 @@ class SimulatedBroker:
         settings: ControllerSettings,
         registration: Registration,
         name: tuple[int, int],
+        disk: Disk,
     ) -> None:
         """Begin; `name`: the broker id, and a number that no other process has."""
         self.broker_id = name[0]
@@ -67,7 +71,11 @@ class SimulatedBroker:
         self.membership = Membership(
             self.broker_id, registration, f"process-{name[1]}", MARGIN_SECONDS
         )
-        self.changes_replicas = True
+        self.disk = disk
+        self._topic_settings = TopicSettings(self.image, lambda: settings.defaults)
+        self.replication = Replication(
+            rng, self, disk, self._topic_settings, self._write, audit.acknowledged
+        )
         self._rng = rng
         self._store = store
         self._audit = audit
@@ -88,7 +96,8 @@ class SimulatedBroker:
         self._scan()
         self._act()
         self._tick()
-        self._change_replicas()
+        if not self._settings.is_shared:
+            self.replication.start()
 
     # ---- what others see
     # ---------------------------------------------------------------------------------------------
@@ -213,7 +222,12 @@ class SimulatedBroker:
         if epoch == NO_EPOCH:
             self._served.clear()
             self._hand_over = self._controller = None
+            self.replication.begin(NO_EPOCH)
         elif self._hand_over is None:
+            if self.disk.intact_since == NO_EPOCH:
+                self.process.after(self._rng.choice((1, 30)), self._keep_intact_since)
+            if not self._settings.is_shared:
+                self.replication.begin(epoch)
             self._hand_over = HandOver(
                 self.image,
                 (self.broker_id, epoch),
@@ -222,6 +236,9 @@ class SimulatedBroker:
             )
             self._update_all()
             self._react()
+
+    def _keep_intact_since(self) -> None:
+        self.disk.intact_since = self.membership.intact_since
 
     def _leave(self) -> None:
         self._served.clear()
@@ -275,6 +292,7 @@ class SimulatedBroker:
         for machine in (self._controller, self._hand_over):
             if machine is not None:
                 machine.image_changed(delta)
+        self.replication.image_changed(delta)
         for item in delta.partitions:
             self._update(item)
         for topic_id in delta.topics:
@@ -283,8 +301,9 @@ class SimulatedBroker:
         for topic_id, topic in delta.deleted_topics.items():
             for partition in range(topic.record.partitions):
                 self._update((topic_id, partition))
-        if delta.brokers and self._rng.random() < 0.5:
-            self.process.after(self._rng.randrange(12), self._shrink_one)
+        if delta.brokers and self._served and self._rng.random() < 0.5:
+            remove = partial(self.replication.remove_failed, self._rng.choice([*self._served]))
+            self.process.after(self._rng.randrange(12), remove)
         self._confirm_deletions()
         self._react()
 
@@ -294,14 +313,18 @@ class SimulatedBroker:
         for machine in (self._controller, self._hand_over):
             if machine is not None:
                 self._work(machine)
+        self.replication.work()
         if self.membership.phase is Phase.DRAINING:
             me = self.image.brokers.get(self.broker_id)
-            if (
-                me is not None
-                and me.is_draining
-                and not self.image.counts.leaders.get(self.broker_id)
-            ):
+            if me is not None and me.is_draining and not self._could_be_replaced():
                 self._leave()
+
+    def _could_be_replaced(self) -> bool:
+        """Return whether it leads a partition that another broker could lead."""
+        image, own_id = self.image, self.broker_id
+        if self._settings.is_shared:
+            return image.counts.leaders.get(own_id, 0) > 0
+        return complete(could_be_led_by_others(image, own_id))
 
     def _tick(self) -> None:
         now_ms = self.process.now_ms()
@@ -309,6 +332,7 @@ class SimulatedBroker:
             self._controller.tick(now_ms, WALL_MS)
         if self._hand_over is not None and (self._hand_over.due_ms or now_ms + 1) <= now_ms:
             self._hand_over.tick(now_ms)
+        self.replication.tick()
         self._confirm_deletions()
         self._react()
         self.process.after(200, self._tick)
@@ -344,7 +368,7 @@ class SimulatedBroker:
                 delay_ms = self._rng.randrange(self._rng.choice((20, 300)))
                 self.process.after(delay_ms, partial(self._stop, item))
 
-    def _write(self, machine: Controller | HandOver, write: Write) -> None:
+    def _write(self, machine: Controller | HandOver | IsrChanges, write: Write) -> None:
         def done(outcome: Outcome) -> None:
             if isinstance(outcome, Failure):
                 machine.unknown(write, self.process.now_ms())
@@ -352,7 +376,9 @@ class SimulatedBroker:
                 machine.refused(write, self.process.now_ms())
             else:
                 machine.applied(write, outcome)
-            if machine in (self._controller, self._hand_over):
+            if machine is self.replication.machine:
+                self.replication.work()
+            elif machine in (self._controller, self._hand_over):
                 self._work(machine)
 
         epoch = machine.epoch if isinstance(machine, Controller) else 0
@@ -390,7 +416,10 @@ class SimulatedBroker:
 
     def _update(self, item: Item) -> None:
         """Open or close a partition after a change of its state."""
-        if self._state(item) is not None:
+        state = self._state(item)
+        if state is not None:
+            if self._served.get(item, (0, state.leader_epoch))[1] != state.leader_epoch:
+                self._close(item)  # it was led by another broker meanwhile
             if item not in self._served and item not in self._opening:
                 self._opening.add(item)
                 self.process.after(self._rng.randrange(10), lambda: self._open(item))
@@ -398,7 +427,7 @@ class SimulatedBroker:
         state = self.image.state(*item)
         epoch = self.membership.epoch
         if state is None or (state.leader, state.broker_epoch) != (self.broker_id, epoch):
-            self._served.pop(item, None)
+            self._close(item)
         # Else it has a successor, and is to be stopped.
 
     def _open(self, item: Item) -> None:
@@ -407,6 +436,12 @@ class SimulatedBroker:
         if state is not None:
             self._served[item] = state.broker_epoch, state.leader_epoch
             self._check_served([item])
+            if not self._settings.is_shared:
+                self.replication.opened(item, state.leader_epoch)
+
+    def _close(self, item: Item) -> None:
+        self._served.pop(item, None)
+        self.replication.closed(item)
 
     def _check_served(self, items: Iterable[Item]) -> None:
         """Let the audit check what is served from now on; a fenced broker serves nothing."""
@@ -417,62 +452,18 @@ class SimulatedBroker:
     def _stop(self, item: Item) -> None:
         if self._state(item) is not None:
             return  # it has no successor any more
-        self._served.pop(item, None)
+        self._close(item)
         if self._hand_over is not None:
             self._hand_over.stopped(item)
             self._work(self._hand_over)
 
-    # ---- what replication will do
-    # ---------------------------------------------------------------------------------------------
-
-    def _change_replicas(self) -> None:
-        self.process.after(self._rng.randrange(600, 1_800), self._change_replicas)
-        for item in self._served:
-            state = self._state(item)
-            if state is None or not self.serves(item):
-                continue
-            isr = self._next_isr(state)
-            if isr != state.isr:
-                self._put_isr(item, state, isr)
-
-    def _shrink_one(self) -> None:
-        """Remove a failed follower from one ISR while the controller does it for all of them."""
-        served = [item for item in self._served if self._state(item) is not None]
-        if served:
-            item = self._rng.choice(served)
-            state = self._state(item)
-            assert state is not None
-            isr = tuple(each for each in state.isr if each in self.image.brokers)
-            if self.broker_id in isr and self.serves(item):
-                self._put_isr(item, state, isr)
-
-    def _next_isr(self, state: PartitionState) -> tuple[int, ...]:
-        added = [each for each in state.replicas if each in self.image.brokers]
-        if self.changes_replicas and self._rng.random() < 0.2:
-            return (self.broker_id,)
-        return tuple(each for each in state.replicas if each in state.isr or each in added)
-
-    def _put_isr(self, item: Item, state: PartitionState, isr: tuple[int, ...]) -> None:
-        registered = [self.broker_id, *(each for each in isr if each not in state.isr)]
-        guard = self.image.guard(*item)
-        changed = state._replace(isr=isr, partition_epoch=state.partition_epoch + 1)
-        self._store.transact(
-            self.process,
-            Transaction(
-                [
-                    guard,
-                    *(
-                        CreatedAt(records.broker_key(each), self.image.brokers[each].epoch)
-                        for each in registered
-                        if each in self.image.brokers
-                    ),
-                ],
-                [Put(guard.key, records.partition_value(changed))],
-            ),
-            lambda _: None,
-        )
+    def produce(self, record: int) -> None:
+        """Accept a record for one of the partitions that are served, as a client's."""
+        served = [item for item in self._served if self.serves(item)]
+        if served and self.process.is_running:
+            self.replication.produce(self._rng.choice(served), record)
 
 
-def registration(broker_id: int, *, host: str) -> Registration:
+def registration(broker_id: int, *, host: str, intact_since: int) -> Registration:
     """Return the registration of a broker; one of two racks has two of three."""
-    return Registration("", (), f"rack{broker_id % 2}", host, BrokerState.RUNNING)
+    return Registration("", (), f"rack{broker_id % 2}", host, BrokerState.RUNNING, intact_since)

@@ -5,17 +5,30 @@ from typing import Any
 
 import pytest
 
-from broker.core.cluster import controller, election, membership, records, topics
+from broker.core.cluster import (
+    controller,
+    election,
+    eligibility,
+    isr,
+    membership,
+    reassignment,
+    records,
+    topics,
+)
 from broker.core.cluster.controller import Controller
+from broker.core.cluster.eligibility import Known
 from broker.core.cluster.handover import HandOver
 from broker.core.cluster.image import ClusterImage
+from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.membership import Membership
 from broker.core.cluster.records import NO_LEADER, PartitionState
+from broker.core.cluster.topic_settings import ReplicaSettings
 from broker.core.cluster.writes import GuardedWrites
 from broker.storage.metadata import Absent, Delete, Guard, KeyValue, Put
 
 Patch = pytest.MonkeyPatch
 _ALWAYS = Absent(b"never")  # a guard that holds
+_DEFAULTS = ReplicaSettings()
 
 
 def _without(guards: Sequence[Guard], kind: type) -> list[Guard]:
@@ -36,26 +49,28 @@ def _write_without_the_office(patch: Patch) -> None:
 def _replace_a_draining_leader_at_once(patch: Patch) -> None:
     next_state = election.next_state
 
-    def impatient(state: PartitionState, brokers: Any, others: Any = None) -> Any:
-        changed = next_state(state, brokers, others)
+    def impatient(
+        found: Known, settings: Any = _DEFAULTS, others: Any = None, most_first: Any = ()
+    ) -> Any:
+        changed = next_state(found, settings, others, most_first)
         if changed is None or changed.successor == NO_LEADER:
             return changed
-        is_shared = others is not None
-        moved = election.hand_over(changed, brokers, is_shared=is_shared)
-        return moved and moved._replace(partition_epoch=changed.partition_epoch)
+        return _handed_over(found, changed, is_shared=others is not None)
 
     patch.setattr(election, "next_state", impatient)
+
+
+def _handed_over(found: Known, changed: PartitionState, *, is_shared: bool) -> Any:
+    moved = election.hand_over(found._replace(state=changed), is_shared=is_shared)
+    return moved and moved._replace(partition_epoch=changed.partition_epoch)
 
 
 def _balance_without_the_leader(patch: Patch) -> None:
     prefer = election.prefer
 
-    def impatient(state: PartitionState, brokers: Any, preferred: int, *, is_shared: bool) -> Any:
-        changed = prefer(state, brokers, preferred, is_shared=is_shared)
-        if changed is None:
-            return None
-        moved = election.hand_over(changed, brokers, is_shared=is_shared)
-        return moved and moved._replace(partition_epoch=changed.partition_epoch)
+    def impatient(found: Known, preferred: int, *, is_shared: bool) -> Any:
+        changed = prefer(found, preferred, is_shared=is_shared)
+        return None if changed is None else _handed_over(found, changed, is_shared=is_shared)
 
     patch.setattr(election, "prefer", impatient)
 
@@ -83,30 +98,22 @@ def _serve_after_the_lease(patch: Patch) -> None:
 def _keep_the_epoch_of_a_restarted_leader(patch: Patch) -> None:
     led_by = election._led_by
 
-    def keep(state: PartitionState, leader: int, *args: Any) -> PartitionState:
-        changed = led_by(state, leader, *args)
-        if leader == state.leader:
-            return changed._replace(leader_epoch=state.leader_epoch)
+    def keep(found: Known, leader: int, *args: Any) -> PartitionState:
+        changed = led_by(found, leader, *args)
+        if leader == found.state.leader:
+            return changed._replace(leader_epoch=found.state.leader_epoch)
         return changed
 
     patch.setattr(election, "_led_by", keep)
 
 
 def _elect_outside_of_the_isr(patch: Patch) -> None:
-    def all_replicas(state: PartitionState, others: Any) -> Sequence[int]:
-        return state.replicas if others is None else others
+    elected = election._elected
 
-    patch.setattr(election, "_candidates", all_replicas)
-    led_by = election._led_by
+    def anybody(found: Known, settings: Any, others: Any) -> int:
+        return elected(found, settings, found.state.replicas if others is None else others)
 
-    def keep_replicas(state: PartitionState, *args: Any) -> PartitionState:
-        changed = led_by(state, *args)
-        if len(state.replicas) < 2:
-            return changed
-        isr = state.isr if changed.leader in state.isr else (changed.leader,)
-        return changed._replace(replicas=state.replicas, isr=isr)
-
-    patch.setattr(election, "_led_by", keep_replicas)
+    patch.setattr(election, "_elected", anybody)
 
 
 def _overwrite_what_is_newer(patch: Patch) -> None:
@@ -189,8 +196,9 @@ def _enlarge_with_present_incarnations(patch: Patch) -> None:
 def _keep_a_successor_that_has_failed(patch: Patch) -> None:
     successor = election._successor
 
-    def keep(state: PartitionState, *args: Any) -> int:
-        return successor(state, *args) if state.successor == NO_LEADER else state.successor
+    def keep(found: Known, *args: Any) -> int:
+        kept = found.state.successor
+        return successor(found, *args) if kept == NO_LEADER else kept
 
     patch.setattr(election, "_successor", keep)
 
@@ -264,6 +272,165 @@ def _create_what_exists(patch: Patch) -> None:
     patch.setattr(topics, "creation", unguarded)
 
 
+# ---- replicas
+# -------------------------------------------------------------------------------------------------
+
+
+def _grow_an_isr_unguarded(patch: Patch) -> None:
+    decide = IsrChanges._decide
+
+    def unguarded(self: Any, item: Any) -> Any:
+        change = decide(self, item)
+        return change and (change[0][:1], change[1])
+
+    patch.setattr(IsrChanges, "_decide", unguarded)
+
+
+def _shrink_before_it_is_written(patch: Patch) -> None:
+    lagging, maximal = IsrChanges.lagging, IsrChanges.maximal
+    removed: dict[tuple[int, Any], set[int]] = {}
+
+    def remove(self: Any, item: Any, replica_id: int) -> None:
+        removed.setdefault((id(self), item), set()).add(replica_id)
+        self._changed[item] = None
+        lagging(self, item, replica_id)
+
+    def without(self: Any, item: Any) -> Any:
+        left = removed.get((id(self), item), set())
+        return tuple(each for each in maximal(self, item) if each not in left)
+
+    patch.setattr(IsrChanges, "lagging", remove)
+    patch.setattr(IsrChanges, "maximal", without)
+
+
+def _acknowledge_without_those_that_join(patch: Patch) -> None:
+    patch.setattr(IsrChanges, "pending", lambda *_: ())
+
+
+def _join_without_a_second_look(patch: Patch) -> None:
+    begin = IsrChanges.__init__
+
+    def trusting(self: Any, *args: Any) -> None:
+        begin(self, *args)
+        self._is_in_sync = lambda *_: True
+
+    patch.setattr(IsrChanges, "__init__", trusting)
+
+
+def _drop_those_that_join_with_an_unknown_outcome(patch: Patch) -> None:
+    unknown = IsrChanges.unknown
+
+    def drop(self: Any, write: Any, now_ms: int) -> None:
+        unknown(self, write, now_ms)
+        for item in write.items:
+            self._joining.pop(item, None)
+            self._changed[item] = None
+
+    patch.setattr(IsrChanges, "unknown", drop)
+
+
+def _acknowledge_with_an_elr(patch: Patch) -> None:
+    patch.setattr(isr, "committed", lambda state: len(state.isr))
+
+
+def _count_emptied_members(patch: Patch) -> None:
+    patch.setattr(Known, "counts", lambda self, each: each in self.brokers)
+
+
+def _count_emptied_members_of_the_elr(patch: Patch) -> None:
+    counts = Known.counts
+
+    def trust(self: Known, each: int) -> bool:
+        return (each in self.state.elr and each in self.brokers) or counts(self, each)
+
+    patch.setattr(Known, "counts", trust)
+
+
+def _name_absent_members_anew(patch: Patch) -> None:
+    following = Known.next
+
+    def forget(self: Known, *args: Any) -> PartitionState:
+        return following(self, *args)._replace(absent=())
+
+    patch.setattr(Known, "next", forget)
+
+
+def _name_lost_members_anew(patch: Patch) -> None:
+    patch.setattr(Known, "_without", lambda _, __, changed: changed)
+
+
+def _drop_the_last_member(patch: Patch) -> None:
+    def registered(found: Known) -> Any:
+        isr, elr = found.state.isr, found.state.elr
+        return tuple(x for x in isr if x in found.brokers), elr
+
+    patch.setattr(election, "_without_lost", registered)
+
+
+def _put_nobody_into_the_elr(patch: Patch) -> None:
+    without = eligibility.without
+
+    def forget(*args: Any) -> Any:
+        return without(*args)[0], ()
+
+    patch.setattr(eligibility, "without", forget)
+
+
+def _keep_the_elr(patch: Patch) -> None:
+    without = eligibility.without
+
+    def keep(found: Known, members: Any, *args: Any) -> Any:
+        changed, elr = without(found, members, *args)
+        return changed, elr or tuple(x for x in found.state.elr if x not in changed)
+
+    patch.setattr(eligibility, "without", keep)
+
+
+def _hand_over_to_who_may_lack_records(patch: Patch) -> None:
+    next_state = election.next_state
+
+    def any_successor(
+        found: Known, settings: Any = _DEFAULTS, others: Any = None, most_first: Any = ()
+    ) -> Any:
+        changed = next_state(found, settings, others, most_first)
+        if changed is None or others is not None or changed.successor == NO_LEADER:
+            return changed
+        first = (x for x in found.state.replicas if x != changed.leader and x in found.brokers)
+        return changed._replace(successor=next(first, NO_LEADER))
+
+    def hand_over(found: Known, *, is_shared: bool) -> Any:
+        successor = found.state.successor
+        if successor not in found.brokers or is_shared:
+            return handed_over(found, is_shared=is_shared)
+        isr = (*found.state.isr, *(() if successor in found.state.isr else (successor,)))
+        elr = tuple(x for x in found.state.elr if x != successor)
+        return found.next(election._led_by(found, successor, isr, elr))
+
+    handed_over = election.hand_over
+    patch.setattr(election, "next_state", any_successor)
+    patch.setattr(election, "hand_over", hand_over)
+
+
+def _complete_a_reassignment_without_its_leader(patch: Patch) -> None:
+    advanced = reassignment.advanced
+
+    def hasty(found: Known, settings: Any) -> Any:
+        changed = advanced(found, settings)
+        if changed is None or changed.successor == NO_LEADER:
+            return changed
+        return _handed_over(found, changed, is_shared=False)
+
+    patch.setattr(reassignment, "advanced", hasty)
+
+
+def _complete_no_reassignment(patch: Patch) -> None:
+    patch.setattr(reassignment, "advanced", lambda *_: None)
+
+
+def _let_nothing_grow(patch: Patch) -> None:
+    patch.setattr(Controller, "_has_internal", lambda *_: False)
+
+
 MUTATIONS: dict[str, Callable[[Patch], None]] = {
     "a controller writes after its term": _write_without_the_office,
     "a draining leader is replaced at once": _replace_a_draining_leader_at_once,
@@ -288,4 +455,21 @@ MUTATIONS: dict[str, Callable[[Patch], None]] = {
     "a lost registration counts": _give_up_a_registration_that_was_lost,
     "a scan keeps brokers that are gone": _keep_what_a_scan_lacks,
     "an image misses that brokers end": _miss_deletions,
+    "an ISR grows whoever its members are by then": _grow_an_isr_unguarded,
+    "an ISR shrinks before that is written": _shrink_before_it_is_written,
+    "who joins the ISR is not waited for": _acknowledge_without_those_that_join,
+    "who has caught up once joins the ISR": _join_without_a_second_look,
+    "who joins is dropped when a write may be lost": _drop_those_that_join_with_an_unknown_outcome,
+    "a partition with an ELR acknowledges": _acknowledge_with_an_elr,
+    "members that were emptied count": _count_emptied_members,
+    "members of an ELR that were emptied count": _count_emptied_members_of_the_elr,
+    "absent members are named anew": _name_absent_members_anew,
+    "members that were emptied are named anew": _name_lost_members_anew,
+    "the last member leaves an ISR": _drop_the_last_member,
+    "an ELR is empty": _put_nobody_into_the_elr,
+    "an ELR is never emptied": _keep_the_elr,
+    "a successor may lack records": _hand_over_to_who_may_lack_records,
+    "a reassignment removes a leader that leads": _complete_a_reassignment_without_its_leader,
+    "no reassignment is completed": _complete_no_reassignment,
+    "internal topics do not grow": _let_nothing_grow,
 }

@@ -13,7 +13,7 @@ class Process:
 
     def __init__(self, time: VirtualTime, clock_ahead_ms: int) -> None:
         self.is_alive = True
-        self._time = time
+        self.time = time
         self._clock_ahead_ms = clock_ahead_ms
         self._is_stopped = False
         self._due: list[Callable[[], None]] = []
@@ -25,7 +25,7 @@ class Process:
 
     def now_ms(self) -> int:
         """Return the monotonic clock of the process's machine."""
-        return self._time.now_ms + self._clock_ahead_ms
+        return self.time.now_ms + self._clock_ahead_ms
 
     def now(self) -> float:
         """Return the same in seconds."""
@@ -33,7 +33,7 @@ class Process:
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> None:
         """Call back after a delay, or when the process runs again."""
-        self._time.after(delay_ms, lambda: self.run(callback))
+        self.time.after(delay_ms, lambda: self.run(callback))
 
     def run(self, callback: Callable[[], None]) -> None:
         """Call back now, or when the process runs again, unless it has been killed."""

@@ -1,23 +1,30 @@
 """Runs one seed of a cluster: a period of faults, a period to settle, and the checks at the end."""
 
-from collections import deque
-from collections.abc import Iterable
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from functools import partial
 from random import Random
 
-from broker.core.cluster import placement, topics
+from broker.core.cluster import placement, reassignment, topics
 from broker.core.cluster.controller import ControllerSettings
-from broker.core.cluster.records import NO_LEADER, PartitionState
+from broker.core.cluster.records import NO_LEADER, PartitionState, Transaction
 from broker.core.cluster.slices import complete
+from broker.core.cluster.topic_settings import ReplicaSettings
+from broker.core.configs import records as config_records
 from broker.model.errors import RequestError
+from broker.storage import metadata
 from tests.simulation.cluster.audit import Audit
 from tests.simulation.cluster.broker import WALL_MS, SimulatedBroker, registration
 from tests.simulation.cluster.process import Process
+from tests.simulation.cluster.replicas import Disk
+from tests.simulation.cluster.replication import Replication
 from tests.simulation.cluster.store import Outcome, SimulatedStore
 from tests.simulation.violation import Violation
 from tests.simulation.virtual_time import VirtualTime
 
 FAULTS_MS = 15_000
 SETTLE_MS = 25_000
+LOST_MS = 2_000
 LOOK_MS = 1_000
 TOPICS_MAX = 6
 NAMES = 7  # they are used again
@@ -36,9 +43,12 @@ class ClusterSimulation:
             is_shared=rng.random() < 0.3,
             imbalance_interval_ms=rng.choice((2_000, 5_000)),
             imbalance_percentage=rng.choice((0, 10)),
+            defaults=ReplicaSettings(rng.choice((1, 2, 2, 3)), rng.random() < 0.15),
+            internal_factors=(("t0", 3), ("t1", 2)) if rng.random() < 0.5 else (),
         )
         self.brokers: list[SimulatedBroker] = []  # processes that are alive
-        self.audit = Audit(lambda: self.brokers, is_shared=self.settings.is_shared)
+        self.disks: defaultdict[int, Disk] = defaultdict(Disk)
+        self.audit = Audit(lambda: self.brokers, self.disks, self.settings)
         self.audit.state_changed = self._state_changed
         self.store = SimulatedStore(rng, self.time, self.audit)
         self.size = rng.randint(2, 4)
@@ -48,6 +58,7 @@ class ClusterSimulation:
         self._is_lost = False
         self._processes = 0
         self._topics = 0
+        self._records = 0
         self._ids = 0
 
     def note(self, event: str) -> None:
@@ -58,6 +69,7 @@ class ClusterSimulation:
         for broker_id in range(1, self.size + 1):
             self.start(broker_id)
         self.time.after(300, self._client)
+        self.time.after(300, self._produce)
         self.time.after(1_000, self._trouble)
         self.store.loss_rate = self.rng.choice((0.0, 0.03, 0.15))
         self.store.lag_rate = self.rng.choice((0.0, 0.05, 0.3))
@@ -71,22 +83,28 @@ class ClusterSimulation:
 
     def _end_faults(self) -> None:
         self._is_faulty = False
-        self._is_lost = True
+        self.time.after(LOST_MS, self._lose)
         self.note("--- no more faults")
         self.store.loss_rate = self.store.lag_rate = 0.0
         if not self.store.is_available:
             self.store.set_available(is_available=True)
         alive: set[int] = set()
         for broker in list(self.brokers):
-            if broker.broker_id in alive or broker.broker_id == self.lost_id:
+            if broker.broker_id in alive:
                 self._kill(broker)
                 continue
             alive.add(broker.broker_id)
-            broker.changes_replicas = False
             if not broker.process.is_running:
                 broker.process.resume()
         for broker_id in range(1, self.size + 1):
             self._start_unless_running(broker_id)
+
+    def _lose(self) -> None:
+        """Let a broker fail for ever, after all others have come back."""
+        self._is_lost = True
+        for broker in list(self.brokers):
+            if broker.broker_id == self.lost_id:
+                self._kill(broker)
 
     def _check(self) -> None:
         self.audit.check_settled(*self.store.data.scan())
@@ -109,21 +127,28 @@ class ClusterSimulation:
         self._processes += 1
         process = Process(self.time, self.rng.randrange(1, 1 << 30))
         host = "host" if self.settings.is_shared else f"host{broker_id}"
+        disk = self.disks[broker_id]
+        self.audit.processes[f"process-{self._processes}"] = disk
         broker = SimulatedBroker(
             self.rng,
             process,
             self.store,
             self.audit,
             self.settings,
-            registration(broker_id, host=host),
+            registration(broker_id, host=host, intact_since=disk.intact_since),
             (broker_id, self._processes),
+            disk,
         )
-        broker.changes_replicas = self._is_faulty
+        broker.replication.peers = self._peers
+        broker.replication.joins = self._joins
         self.brokers.append(broker)
         process.at_death(lambda: self.brokers.remove(broker))
         self.note(f"{broker.name} starts")
         broker.start()
         self._watch(broker)
+
+    def _peers(self) -> list[Replication]:
+        return [each.replication for each in self.brokers]
 
     def _watch(self, broker: SimulatedBroker) -> None:
         """Start a broker again some time after it has left."""
@@ -182,10 +207,12 @@ class ClusterSimulation:
 
     def _trouble_broker(self, broker: SimulatedBroker) -> None:
         rng = self.rng
-        kind = rng.choice(("kill", "stop", "stop", "drain", "second process"))
+        kind = rng.choice(("kill", "stop", "stop", "drain", "second process", "empty"))
         self.note(f"--- {kind}: {broker.name}")
         if kind == "kill":
             self._replace(broker)
+        elif kind == "empty" and not self.settings.is_shared:
+            self._empty(broker.broker_id)
         elif kind == "stop" and broker.process.is_running:
             broker.process.stop()
             duration_ms = rng.choice((300, 2_800, 3_500, 6_000))
@@ -199,6 +226,42 @@ class ClusterSimulation:
             self.start(broker.broker_id)
             self.time.after(rng.randrange(5_000), lambda: self._replace(broker))
 
+    def _empty(self, broker_id: int) -> None:
+        """Let a broker lose its disk, and start again."""
+        for broker in list(self.brokers):
+            if broker.broker_id == broker_id:
+                self._kill(broker)
+        self.disks[broker_id] = Disk()
+        self.audit.emptied.add(broker_id)
+        delay_ms = self.rng.choice((5, 30, 300, 3_000))
+        self.time.after(delay_ms, lambda: self._start_unless_running(broker_id))
+        if self.rng.random() < 0.3:
+            # It fails again soon, and the controller hears of that registration after its end.
+            self._stop_controller(broker_id)
+            fails_ms = delay_ms + self.rng.randrange(400)
+            self.time.after(fails_ms, lambda: self._restart(broker_id, (10, 300, 1_500)))
+
+    def _stop_controller(self, other_than: int) -> None:
+        for broker in self.brokers:
+            is_controller = broker.image.is_controller(broker.broker_id, broker.membership.epoch)
+            if is_controller and broker.broker_id != other_than and broker.process.is_running:
+                self.note(f"--- stop: {broker.name}, the controller")
+                broker.process.stop()
+                self.time.after(1_000, partial(self._resume, broker))
+
+    def _joins(self, broker_id: int) -> None:
+        """Let a follower fail while it is being added to an ISR, sometimes."""
+        if not self._is_faulty:
+            return
+        chance = self.rng.random()
+        if chance < (0.04 if self.store.frees_at_death else 0.01):
+            self.note(f"--- empty: broker {broker_id}, which joins an ISR")
+            self.time.after(self.rng.randrange(6), lambda: self._empty(broker_id))
+        elif chance > 0.9:
+            for broker in self.brokers:
+                if broker.broker_id == broker_id:
+                    broker.replication.be_slow(self.rng.choice((300, 3_000)))
+
     def _state_changed(self, state: PartitionState) -> None:
         """Let the successor of a leader fail, sometimes, before it is the leader."""
         if not self._is_faulty or state.successor == NO_LEADER:
@@ -207,14 +270,14 @@ class ClusterSimulation:
         if self.rng.random() < (0.25 if self.store.frees_at_death else 0.05):
             self.time.after(self.rng.randrange(40), lambda: self._restart(state.successor))
 
-    def _restart(self, broker_id: int) -> None:
+    def _restart(self, broker_id: int, delays_ms: Sequence[int] = (10, 30, 300)) -> None:
         for broker in list(self.brokers):
             if broker.broker_id == broker_id:
-                self.note(f"--- a successor fails: {broker.name}")
+                self.note(f"--- fails soon: {broker.name}")
                 self._kill(broker)
         if broker_id == self.lost_id:
             self._is_lost = True
-        delay_ms = self.rng.choice((10, 30, 300))
+        delay_ms = self.rng.choice(delays_ms)
         self.time.after(delay_ms, lambda: self._start_unless_running(broker_id))
 
     def _resume(self, broker: SimulatedBroker) -> None:
@@ -236,12 +299,54 @@ class ClusterSimulation:
             return
         broker = rng.choice(usable)
         named = list(broker.image.topic_ids)
-        if len(named) < 2 or (len(named) < TOPICS_MAX and rng.random() < 0.5):
+        if len(named) < 2 or (len(named) < TOPICS_MAX and rng.random() < 0.4):
             self._create(broker)
-        elif rng.random() < 0.5:
-            self._enlarge(broker, rng.choice(named))
-        else:
-            self._delete(broker, rng.choice(named))
+            return
+        name = rng.choice(named)
+        kind = rng.random()
+        if kind < 0.25:
+            self._enlarge(broker, name)
+        elif kind < 0.4:
+            self._delete(broker, name)
+        elif kind < 0.55:
+            self._configure(broker, name)
+        elif not self.settings.is_shared:
+            self._reassign(broker, name)
+
+    def _produce(self) -> None:
+        """Send a record to any broker, often."""
+        if not self._is_faulty:
+            return
+        self.time.after(self.rng.randrange(20, 120), self._produce)
+        self._records += 1
+        if self.brokers and not self.settings.is_shared:
+            self.rng.choice(self.brokers).produce(self._records)
+
+    def _configure(self, broker: SimulatedBroker, name: str) -> None:
+        min_isr = self.rng.randint(1, 3)
+        self.note(f"{broker.name} sets min.insync.replicas of {name}: {min_isr}")
+        self.audit.configured.add(name)
+        config = config_records.operation(
+            metadata.topic_config_key(name), {"min.insync.replicas": str(min_isr)}
+        )
+        self.store.transact(broker.process, Transaction([], [config]), lambda _: None)
+
+    def _reassign(self, broker: SimulatedBroker, name: str) -> None:
+        rng, image = self.rng, broker.image
+        topic = image.topic(name)
+        assert topic is not None
+        item = topic.record.topic_id, rng.randrange(topic.record.partitions)
+        target = rng.sample(range(1, self.size + 1), rng.randint(1, self.size))
+        try:
+            if rng.random() < 0.3:
+                transaction = reassignment.cancel(image, *item)
+                self.note(f"{broker.name} cancels the reassignment of {name} {item[1]}")
+            else:
+                transaction = reassignment.begin(image, *item, target)
+                self.note(f"{broker.name} reassigns {name} {item[1]}: {target}")
+        except RequestError:
+            return
+        self.store.transact(broker.process, transaction, lambda _: None)
 
     def _create(self, broker: SimulatedBroker) -> None:
         rng, image = self.rng, broker.image

@@ -13,6 +13,7 @@ from enum import Enum, auto
 from random import Random
 from typing import Any, TypeAlias
 
+from broker.core.cluster import records
 from broker.core.cluster.records import Transaction
 from broker.storage.metadata import Changes, KeyValue, Put
 from tests.simulation.cluster.audit import Audit
@@ -115,7 +116,7 @@ class SimulatedStore:
         self._time.after(self._delay_ms(), lambda: process.run(done))
 
     def _delay_ms(self) -> int:
-        return self._rng.randrange(400) if self._rng.random() < 0.03 else self._rng.randrange(4)
+        return self._rng.randrange(400) if self._rng.random() < 0.06 else self._rng.randrange(4)
 
     # ---- leases
     # ---------------------------------------------------------------------------------------------
@@ -148,6 +149,13 @@ class SimulatedStore:
 
     def revoke(self, process: Process, lease_id: int, done: Callable[[object], None]) -> None:
         self._ask(process, lambda: self._end(lease_id), done)
+
+    def end_lease_of(self, broker_id: int) -> None:
+        """End the lease of a broker's registration, as if its time had passed."""
+        key = records.broker_key(broker_id)
+        for lease_id, keys in list(self.data.leases.items()):
+            if key in keys:
+                self._end(lease_id)
 
     def set_available(self, *, is_available: bool) -> None:
         self.is_available = is_available

@@ -116,7 +116,7 @@ def test_check_prints_the_given_settings_and_touches_nothing(
 ) -> None:
     data_dir = tmp_path / "data"
 
-    setting = "unclean.leader.election.enable=true"
+    setting = "log.local.retention.ms=5"
     code = main(["start", "--check", "--data-dir", str(data_dir), "--set", setting])
 
     assert code == 0

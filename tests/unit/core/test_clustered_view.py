@@ -76,3 +76,17 @@ def test_the_leader_of_a_partition_is_that_of_the_image() -> None:
 
     assert [view.leader_of("t", each) for each in range(5)] == [1, 2, NO_LEADER, NO_LEADER, None]
     assert view.leader_of("u", 0) is None
+
+
+@pytest.mark.parametrize(("reads_by_rack", "expected"), [(False, {}), (True, {1: b"r1", 3: b"r3"})])
+def test_consumers_read_in_their_rack_if_that_is_configured(
+    reads_by_rack: bool, expected: dict[int, bytes]
+) -> None:
+    image = registered(MemoryStore(), 1, 2, 3)
+    view = Clustered(2, "r2", image, reads_by_rack=reads_by_rack)
+    assert view.reader_racks == expected
+
+
+def test_a_leader_serves_its_own_rack_itself() -> None:
+    view = Clustered(2, "r3", registered(MemoryStore(), 1, 2, 3), reads_by_rack=True)
+    assert view.reader_racks == {1: b"r1"}

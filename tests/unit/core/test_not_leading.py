@@ -15,6 +15,7 @@ from broker.core.cluster.records import NO_LEADER
 from broker.core.cluster_view import KnownBroker, Leadership
 from broker.core.session import Session
 from broker.core.topics.interfaces import LeadsAll
+from broker.core.topics.roles import Role
 from broker.core.topics.topic import Topic
 from broker.core.writing import write
 from broker.model.errors import ErrorCode, RequestError
@@ -33,8 +34,8 @@ BROKER_2 = {"node_id": 2, "host": "two.example", "port": 9092, "rack": "r2"}
 class Leads(LeadsAll):
     """This broker leads partition 0."""
 
-    def epoch(self, _topic_id: bytes, partition: int, /) -> int | None:
-        return EPOCH if partition == LED else None
+    def role(self, _topic_id: bytes, partition: int, /) -> Role | None:
+        return Role(True, EPOCH, 1, (1,), (1,)) if partition == LED else None
 
 
 class View:
@@ -43,6 +44,7 @@ class View:
     controller_id = 3
     controller_epoch = 1
     revision: Hashable = 0
+    reader_racks: dict[int, bytes] = {}  # noqa: RUF012 (it stays empty)
 
     def __init__(self) -> None:
         self.led = Leadership(1, EPOCH, (1,), (1,))

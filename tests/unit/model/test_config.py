@@ -254,7 +254,7 @@ def test_describe_lists_every_setting_with_given_ones_first() -> None:
 def test_documentation_says_which_settings_have_no_effect() -> None:
     entries = {entry.name: entry for entry in load().describe()}
 
-    name = "unclean.leader.election.enable"
+    name = "log.local.retention.ms"
     assert entries[name].documentation.endswith("without effect in this version.")
     assert "nothing acts" not in entries["num.partitions"].documentation
 

@@ -13,7 +13,18 @@ ENUMS = {  # by the base of their numbers; and the members that are no refusal o
         "SequenceStatus",
         {"SEQUENCE_NEXT", "SEQUENCE_DUPLICATE"},
     ),
-    30: (NATIVE / "log" / "turn.pxd", "LogStatus", {"LOG_OK", "LOG_OUT_OF_RANGE"}),
+    30: (
+        NATIVE / "log" / "turn.pxd",
+        "LogStatus",
+        {
+            "LOG_OK",
+            "LOG_OUT_OF_RANGE",
+            "LOG_TIMED_OUT",
+            "LOG_CORRUPT",
+            "LOG_GAP",
+            "LOG_NOT_REPLICA",
+        },
+    ),
 }
 
 

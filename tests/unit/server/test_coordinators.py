@@ -43,9 +43,18 @@ class FakeTopics:
 
 
 def log_of(topic: str, *, end: int = 0, is_offline: bool = False) -> Any:
-    """Return a log as a start has found it."""
+    """Return a log as a start has found it; this broker leads it."""
     return SimpleNamespace(
-        topic=topic, partition=0, log_end_offset=end, is_offline=is_offline, open_transactions={}
+        topic=topic,
+        partition=0,
+        log_end_offset=end,
+        is_offline=is_offline,
+        is_follower=False,
+        is_caught_up_leader=True,
+        is_released=False,
+        lacks_replicas=False,
+        epoch_start=end,
+        open_transactions={},
     )
 
 
@@ -128,3 +137,71 @@ def test_a_partition_that_another_broker_has_coordinated_before_is_loaded_withou
     topics.opened(log_of(TRANSACTIONS_TOPIC, end=7))
 
     assert coordinators.transactions.numbers() == [0]
+
+
+def test_a_log_that_follows_is_not_loaded(coordinators: Coordinators, topics: FakeTopics) -> None:
+    topics.counts = {TRANSACTIONS_TOPIC: 1}
+    log = log_of(TRANSACTIONS_TOPIC)
+    log.is_follower = True
+    coordinators.expect()
+
+    coordinators.log_is_ready(log)
+
+    assert coordinators.transactions.is_loading
+
+
+def test_a_log_is_loaded_once_it_has_all_that_its_replicas_have(
+    coordinators: Coordinators, topics: FakeTopics
+) -> None:
+    """Another broker may have acknowledged more than this one knows to be replicated."""
+    waiting: list[tuple[int, Any]] = []
+    log = log_of(TRANSACTIONS_TOPIC)
+    log.is_caught_up_leader, log.epoch_start = False, 7
+    log.when_durable = lambda offset, callback: waiting.append((offset, callback))
+    topics.gained(TRANSACTIONS_TOPIC, 0)
+
+    coordinators.log_is_ready(log)
+    [(offset, callback)] = waiting
+    is_waiting = coordinators.transactions.is_loading
+    log.is_caught_up_leader = True
+    callback(True)
+
+    assert (offset, is_waiting, coordinators.transactions.is_loading) == (7, True, False)
+
+
+def test_a_log_that_is_lost_before_that_is_not_loaded(
+    coordinators: Coordinators, topics: FakeTopics
+) -> None:
+    waiting: list[Any] = []
+    log = log_of(TRANSACTIONS_TOPIC)
+    log.is_caught_up_leader = False
+    log.when_durable = lambda _, callback: waiting.append(callback)
+    topics.gained(TRANSACTIONS_TOPIC, 0)
+    coordinators.log_is_ready(log)
+
+    topics.lost(TRANSACTIONS_TOPIC, 0)
+    [callback] = waiting
+    callback(False)
+
+    assert not coordinators.transactions.is_loading
+
+
+def test_a_log_that_lacks_replicas_meanwhile_is_waited_for_again(
+    coordinators: Coordinators, topics: FakeTopics
+) -> None:
+    waiting: list[Any] = []
+    log = log_of(TRANSACTIONS_TOPIC)
+    log.is_caught_up_leader = False
+    log.when_durable = lambda _, callback: waiting.append(callback)
+    topics.gained(TRANSACTIONS_TOPIC, 0)
+    coordinators.log_is_ready(log)
+
+    log.lacks_replicas = True
+    waiting.pop()(False)
+    [callback] = waiting
+    assert coordinators.transactions.is_loading
+    log.lacks_replicas, log.is_caught_up_leader = False, True
+    callback(True)
+
+    assert not coordinators.transactions.is_loading
+    assert coordinators.transactions.numbers() == []

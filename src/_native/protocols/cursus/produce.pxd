@@ -12,7 +12,7 @@ from broker._native.wire.unseen_writes cimport UnseenWrites
 cdef enum:
     BATCH_MAGIC = 0xBA            # the first byte of a batch
     TEXT_MAX = 255                # bytes of a producer id, event type or metadata, natively
-    ANSWER_MAX = 512 + TEXT_MAX   # 120 of fixed text, 80 of numbers, 60 of an error
+    ANSWER_MAX = 512 + TEXT_MAX   # 120 of fixed text, 80 of numbers, 80 of an error
 
 # Cursus's bits of PartitionLog.protocol_flags, which the settings of the topic decide.
 cdef enum:
@@ -23,7 +23,8 @@ cdef enum:
 cdef enum Acks:
     ACKS_UNKNOWN
     ACKS_NONE
-    ACKS_DURABLE
+    ACKS_ONE                      # as durable as the topic asks, on this broker
+    ACKS_ALL                      # on all replicas in sync
 
 
 cdef Acks acks_of(Text acks) noexcept nogil
@@ -32,6 +33,8 @@ cdef bint add_record(PlainBatch* into, CursusRecord* record) noexcept
 cdef uint32_t put_answer(
     uint8_t* at, const char* status, int64_t last_offset, CursusHead* head,
     CursusRecord* last, const char* error) noexcept nogil
+cdef void put_failure(ReplySlot* slot, const char* text) noexcept nogil
+cdef void wait_for_acks(PartitionLog log, ReplySlot* slot, int64_t end_offset, Acks acks) noexcept
 cdef void put_unacknowledged(
     ReplySlot* slot, UnseenWrites* unseen, PartitionLog log, int64_t end_offset) noexcept
 cdef ReplySlot* cursus_produce(

@@ -6,11 +6,12 @@ handler, which is the specification of this code. The answer waits for the log, 
 
 from libc.stdint cimport int32_t, uint64_t
 from libc.stdio cimport snprintf
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, strlen
 
 from broker._native.kernel.big_endian cimport store_uint32
 from broker._native.kernel.decimal cimport DECIMAL_SIZE_MAX, store_signed, store_unsigned
 from broker._native.log.topic_table cimport TopicEntry
+from broker._native.log.turn cimport LOG_NOT_LED, LOG_OFFLINE, LOG_TIMED_OUT, LogStatus
 from broker._native.protocols.cursus.batch cimport CURSUS_OK, cursus_check, cursus_record
 from broker._native.records.plain_batch cimport (
     plain_add_headed,
@@ -20,8 +21,10 @@ from broker._native.records.plain_batch cimport (
     plain_trim,
 )
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE
-from broker._native.wire.plain_append cimport PLAIN_DONE, plain_append, plain_takes, plain_wait
-from broker._native.wire.reply_slot cimport slot_free, slot_new
+from broker._native.wire.plain_append cimport (
+    PLAIN_DONE, plain_append, plain_takes, plain_wait, plain_wait_local,
+)
+from broker._native.wire.reply_slot cimport slot_free, slot_new, slot_replace
 from broker._native.wire.unseen_writes cimport unseen_add
 
 from broker.model import limits
@@ -40,16 +43,22 @@ cdef const char* ACK = (
     b'{"status":"%s","last_offset":%lld,"producer_epoch":%lld,"producer_id":"%.*s",'
     b'"seq_start":%llu,"seq_end":%llu,"leader":"","error":"%s"}')
 cdef const char* FAILED = b"broker_error reason='the log of the partition has failed'"
+# As protocols/cursus/errors.py: clients try again after errors of this code.
+cdef const char* TOO_FEW = (
+    b"leader_not_found reason='too few replicas are in sync, try again later'")
+cdef const char* TOO_LATE = (
+    b"leader_not_found reason='the replicas in sync have not copied it in time'")
+cdef const char* NOT_LEADER = b"ERROR: NOT_LEADER"
 
 
 cdef Acks acks_of(Text acks) noexcept nogil:
     if acks.size == 0 or (acks.size == 1 and acks.data[0] == c"1"):
-        return ACKS_DURABLE
+        return ACKS_ONE
     if acks.size == 1 and acks.data[0] == c"0":
         return ACKS_NONE
     if (acks.size == 2 and memcmp(acks.data, b"-1", 2) == 0) or (
             acks.size == 3 and memcmp(acks.data, b"all", 3) == 0):
-        return ACKS_DURABLE
+        return ACKS_ALL
     return ACKS_UNKNOWN
 
 
@@ -148,6 +157,39 @@ cdef uint32_t put_answer(
     return FRAME_HEAD_SIZE + <uint32_t>size
 
 
+cdef void put_failure(ReplySlot* slot, const char* text) noexcept nogil:
+    """Replace the whole reply, once, by a text."""
+    cdef size_t size = strlen(text)
+    store_uint32(slot.data, <uint32_t>size)
+    memcpy(slot.data + FRAME_HEAD_SIZE, text, size)
+    slot.size = FRAME_HEAD_SIZE + <uint32_t>size
+    slot.fail = NULL
+
+
+cdef void fail_batch(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil:
+    # A SlotFail. The answer ends with the text of an error, a quotation mark and a brace.
+    cdef const char* error = TOO_LATE if status == LOG_TIMED_OUT else TOO_FEW
+    cdef uint8_t* at
+    if status == LOG_NOT_LED:
+        put_failure(slot, NOT_LEADER)    # clients expect this error as text
+        return
+    slot_replace(slot, place, status)
+    if status == LOG_OFFLINE:
+        return
+    at = slot.data + slot.size - strlen(FAILED) - 2
+    at += snprintf(<char*>at, strlen(error) + 3, b'%s"}', error)
+    slot.size = <uint32_t>(at - slot.data)
+    store_uint32(slot.data, slot.size - FRAME_HEAD_SIZE)
+
+
+cdef void wait_for_acks(PartitionLog log, ReplySlot* slot, int64_t end_offset, Acks acks) noexcept:
+    """Delay a reply until its acknowledgement may be sent."""
+    if acks == ACKS_ONE:
+        plain_wait_local(log, slot, end_offset)
+    else:
+        plain_wait(log, slot, end_offset)
+
+
 cdef void put_unacknowledged(
         ReplySlot* slot, UnseenWrites* unseen, PartitionLog log, int64_t end_offset) noexcept:
     """Write the answer to acks=0, which may be dropped: not every client reads it."""
@@ -201,5 +243,6 @@ cdef ReplySlot* cursus_produce(
         slot.data, b"OK", base_offset + head.count - 1, &head, &last, b"")
     slot.failed_size = put_answer(
         slot.data + slot.size, b"ERROR", 0, &head, &last, FAILED)
-    plain_wait(log, slot, base_offset + head.count)
+    slot.fail = fail_batch
+    wait_for_acks(log, slot, base_offset + head.count, acks)
     return slot

@@ -16,7 +16,7 @@ from broker._native.kernel.cursor cimport cursor_take
 from broker._native.kernel.decimal cimport parse_digits
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicEntry
-from broker._native.log.turn cimport LOG_NOT_LED, LogStatus
+from broker._native.log.turn cimport LOG_NOT_LED, LOG_OFFLINE, LOG_TIMED_OUT, LogStatus
 from broker._native.protocols.cursus.batch cimport CursusHead, CursusRecord, Text, cursus_hash
 from broker._native.protocols.cursus.produce cimport (
     ACKS_NONE,
@@ -29,7 +29,9 @@ from broker._native.protocols.cursus.produce cimport (
     add_record,
     is_plain_text,
     put_answer,
+    put_failure,
     put_unacknowledged,
+    wait_for_acks,
 )
 from broker._native.records.plain_batch cimport (
     PlainBatch,
@@ -38,7 +40,7 @@ from broker._native.records.plain_batch cimport (
     plain_trim,
 )
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE
-from broker._native.wire.plain_append cimport PLAIN_DONE, plain_append, plain_takes, plain_wait
+from broker._native.wire.plain_append cimport PLAIN_DONE, plain_append, plain_takes
 from broker._native.wire.reply_slot cimport slot_free, slot_new, slot_replace
 
 from broker.model import limits
@@ -54,14 +56,18 @@ cdef enum:
     HEAD_MAX = 2048               # bytes before `message=`, natively
     MESSAGE_SIZE = 8              # message=
     MINUS = 0x2D
-    NOT_LEADER_SIZE = 17
     WORD_SIZE = 8                 # the keyword and the blank after it
 
 cdef size_t BODY_BYTES_MAX = limits.CURSUS_FAST_BATCH_BYTES_MAX
 cdef PlainBatch batch             # used within one call only
 
 cdef const char* FAILED = b'ERROR: command_failed reason="the log of the partition has failed"'
+# Errors on which clients try again.
 cdef const char* NOT_LEADER = b"ERROR: NOT_LEADER"
+cdef const char* TOO_FEW = (
+    b'ERROR: leader_not_found reason="too few replicas are in sync, try again later"')
+cdef const char* TOO_LATE = (
+    b'ERROR: leader_not_found reason="the replicas in sync have not copied it in time"')
 
 # A parsed PUBLISH.
 cdef struct Message:
@@ -234,14 +240,13 @@ cdef void put_answers(ReplySlot* slot, CursusRecord* record, int64_t offset) noe
 
 
 cdef void fail_publish(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil:
-    # A SlotFail. Unlike a failed disk, another leader is an error on which clients try again.
-    if status != LOG_NOT_LED:
+    # A SlotFail.
+    if status == LOG_OFFLINE:
         slot_replace(slot, place, status)
-        return
-    store_uint32(slot.data, NOT_LEADER_SIZE)
-    memcpy(slot.data + FRAME_HEAD_SIZE, NOT_LEADER, NOT_LEADER_SIZE)
-    slot.size = FRAME_HEAD_SIZE + NOT_LEADER_SIZE
-    slot.fail = NULL
+    elif status == LOG_NOT_LED:
+        put_failure(slot, NOT_LEADER)
+    else:
+        put_failure(slot, TOO_LATE if status == LOG_TIMED_OUT else TOO_FEW)
 
 
 cdef bint has_structured_errors(session):
@@ -284,6 +289,6 @@ cdef ReplySlot* cursus_publish(
         put_unacknowledged(slot, unseen, log, offset + 1)
         return slot
     put_answers(slot, &message.record, offset)
-    plain_wait(log, slot, offset + 1)
     slot.fail = fail_publish
+    wait_for_acks(log, slot, offset + 1, message.acks)
     return slot

@@ -9,6 +9,8 @@ The client id has an int16 length in flexible headers, too. ApiVersions is read 
 version above ours is answered in version 0 with error 35 (KIP-511), so its header must be parsed.
 """
 
+from broker._native.kernel.cursor cimport READ_DONE, cursor_int16, cursor_int32
+
 from broker.model import limits
 
 assert TAGS_MAX == limits.TAGS_PER_STRUCT_MAX

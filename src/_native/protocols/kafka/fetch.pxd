@@ -5,10 +5,12 @@ from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.segmented_log cimport LogSlice
 from broker._native.log.topic_table cimport TopicEntry, TopicTable
 from broker._native.log.transaction_index cimport AbortedList
-from broker._native.log.turn cimport Turn, Watch, WatchOwner
+from broker._native.log.turn cimport Turn, Watch
 from broker._native.protocols.kafka.envelope cimport RequestHead
 from broker._native.protocols.kafka.fetch_request cimport FetchRequest
-from broker._native.wire.connection cimport Connection, Wait
+from broker._native.protocols.kafka.parked_fetch cimport FetchStatus, ParkedFetch
+from broker._native.protocols.kafka.replica_fetch cimport ReplicaSessions
+from broker._native.wire.connection cimport Connection
 from broker._native.wire.output_queue cimport OutputQueue
 
 # One partition that a fetch, or a fetch session, asks for.
@@ -25,18 +27,11 @@ cdef struct FetchNode:
     int32_t bytes_max
     int64_t sent_high_watermark
     int64_t sent_log_start
-    bint is_sent              # at least once in this session
-
-cdef enum FetchStatus:
-    FETCH_READY               # call `reply` now
-    FETCH_PARKED              # too few bytes yet: `park` until a log changes, or the deadline
-    FETCH_NOT_SERVED          # nothing was changed: the Python handler serves the request
+    bint is_led               # this broker led it when it was named last
 
 
-cdef class FetchSession(Wait):
-    cdef WatchOwner owner
+cdef class FetchSession(ParkedFetch):
     cdef FetchSessions sessions
-    cdef Turn turn
     cdef FetchNode* first
     cdef FetchNode* last
     cdef FetchNode** slots     # by log pointer; NULL for a fetch without a session
@@ -49,28 +44,19 @@ cdef class FetchSession(Wait):
     cdef bint is_outdated      # has a partition that has been deleted
     # The request that is being served:
     cdef bint is_full
-    cdef int16_t version
-    cdef bint is_flexible
-    cdef int32_t correlation_id
-    cdef int16_t error
     cdef bint is_committed
-    cdef int32_t bytes_min
-    cdef int32_t bytes_max
-    cdef public int32_t wait_ms
+    cdef bytes rack            # of its consumer, if other replicas may be nearer, or None
+    cdef dict racks            # of the brokers that have those
 
     cdef FetchNode* node_of(self, void* log) noexcept
     cdef FetchNode* add(self, PyObject* topic, PyObject* log) noexcept
     cdef void drop(self, FetchNode* node) noexcept
     cdef void clear(self) noexcept
-    cdef void mark(self, FetchNode* node) noexcept
-    cdef void park(self, Connection connection)
-    cdef void answer(self)
-    cdef bint has_enough(self) noexcept
     cdef uint32_t slot_of(self, void* log) noexcept
-    cdef void unready(self, FetchNode* node) noexcept
     cdef void apply(self, FetchRequest* request) noexcept
-    cdef void reply(self, OutputQueue* queue) noexcept
     cdef int32_t put_topics(self, OutputQueue* queue) noexcept
+    cdef void set_rack(self, TopicTable topics, FetchRequest* request)
+    cdef int32_t preferred_replica(self, FetchNode* node) noexcept
     cdef int64_t end_for(self, PartitionLog log) noexcept
     cdef bint has_changes(self, FetchNode* node) noexcept
     cdef uint8_t* put_topic(self, OutputQueue* queue, TopicEntry topic) noexcept
@@ -80,10 +66,12 @@ cdef class FetchSession(Wait):
     cdef int16_t find(self, FetchNode* node, int64_t size_max, bint at_least_one, LogSlice* found,
                       PyObject** file, AbortedList* aborted) noexcept
     cdef uint8_t* put_head_of(self, FetchNode* node, uint8_t* at, int16_t error,
-                              AbortedList* aborted, int64_t records) noexcept
+                              AbortedList* aborted, int64_t records,
+                              int32_t preferred) noexcept
 
 
 cdef class FetchSessions:
+    cdef readonly ReplicaSessions replicas
     cdef dict by_id
     cdef readonly int64_t partitions      # held by all fetches, in a session or parked
     cdef int64_t partitions_max
@@ -93,8 +81,7 @@ cdef class FetchSessions:
     cdef int32_t wait_ms_max
     cdef int32_t next_id
 
-    cdef FetchSession begin(self, TopicTable topics, Turn turn, RequestHead* head,
-                            FetchStatus* status)
+    cdef ParkedFetch begin(self, Connection connection, RequestHead* head, FetchStatus* status)
     cdef FetchSession session_for(self, Turn turn, RequestHead* head, FetchRequest* request)
     cdef FetchSession continue_session(self, Turn turn, RequestHead* head, FetchRequest* request,
                                        FetchSession session)

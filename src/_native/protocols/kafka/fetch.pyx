@@ -13,11 +13,16 @@ What a request does to a session:
     id,           epoch -1   a full fetch that ends the session
 
 The Python handler (broker/protocols/kafka/handlers/fetch.py) is the specification of what a fetch
-without a session gets; partitions are checked here in the same order. A request that names a topic
+without a session gets; partitions are checked here in the same order. Consumers may read the logs
+that this broker follows, too, up to the high watermark that it knows (KIP-392). Beyond the end of
+such a log there may be more: a request waits for it, and gets OFFSET_NOT_AVAILABLE after its time,
+while an offset that the leader would not have is one of a client that knows an older epoch. A
+consumer that tells its rack is sent to a replica in it. A request that names a topic
 or partition that is not known here, or an epoch of truncated data, is left to it.
 """
 
 cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
@@ -27,6 +32,7 @@ from broker._native.kernel.big_endian cimport store_uint16, store_uint32
 from broker._native.log.open_files cimport OpenFile
 from broker._native.log.header_window cimport uses_codec
 from broker._native.log.transaction_index cimport aborted_list_free
+from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport (
     LOG_LOADING, LOG_NOT_LED, LOG_OK, LOG_OUT_OF_RANGE, LogStatus,
 )
@@ -37,6 +43,7 @@ from broker._native.messages.error_codes cimport (
     ERROR_INVALID_FETCH_SESSION_EPOCH,
     ERROR_KAFKA_STORAGE_ERROR,
     ERROR_NOT_LEADER_OR_FOLLOWER,
+    ERROR_OFFSET_NOT_AVAILABLE,
     ERROR_OFFSET_OUT_OF_RANGE,
     ERROR_UNKNOWN_LEADER_EPOCH,
     ERROR_UNKNOWN_TOPIC_ID,
@@ -52,10 +59,12 @@ from broker._native.protocols.kafka.fetch_reply cimport (
     put_head,
     put_padded,
     put_records,
+    queue_tags,
 )
 from broker._native.protocols.kafka.fetch_request cimport (
-    TOPIC_ID_SIZE, VERSION_SESSION, VERSION_TOPIC_ID, read_request,
+    TOPIC_ID_SIZE, VERSION_FOLLOWERS, VERSION_SESSION, VERSION_TOPIC_ID, read_request,
 )
+from broker._native.protocols.kafka.parked_fetch cimport FETCH_NOT_SERVED, FETCH_PARKED, FETCH_READY
 from broker._native.wire.output_queue cimport queue_commit, queue_reserve
 
 import os
@@ -77,12 +86,8 @@ cdef enum:
 
 @cython.no_gc_clear    # `sessions` would be cleared before the partitions are dropped
 @cython.final
-cdef class FetchSession(Wait):
-    """The partitions that one consumer fetches, and its current request.
-
-    Its connection waits for it while it is parked: there is too little to answer, and the deadline
-    has not passed.
-    """
+cdef class FetchSession(ParkedFetch):
+    """The partitions that one consumer fetches, and its current request."""
 
     def __cinit__(self, FetchSessions sessions, Turn turn):
         self.sessions = sessions
@@ -92,11 +97,7 @@ cdef class FetchSession(Wait):
         self.clear()
 
     cdef void clear(self) noexcept:
-        cdef Watch* watch = self.owner.ready_head
-        while watch != NULL:
-            watch.is_ready = False      # all at once: removing each one would be a walk
-            watch = watch.ready_next
-        self.owner.ready_head = self.owner.ready_tail = NULL
+        self.unmark_all()    # removing each one would be a walk
         while self.first != NULL:
             self.drop(self.first)
         free(self.slots)
@@ -160,39 +161,10 @@ cdef class FetchSession(Wait):
             node.next.previous = node.previous
         self.count -= 1
         self.sessions.partitions -= 1
-        self.unready(node)
+        self.unmark(&node.watch)
         Py_DECREF(<object>node.topic)
         Py_DECREF(<object>node.log)
         free(node)
-
-    cdef void unready(self, FetchNode* node) noexcept:
-        # Takes a node off the ready list by a walk, since it is rare (a partition is forgotten).
-        cdef Watch* before = NULL
-        cdef Watch* watch = self.owner.ready_head
-        if not node.watch.is_ready:
-            return
-        while watch != &node.watch:
-            before = watch
-            watch = watch.ready_next
-        if before == NULL:
-            self.owner.ready_head = watch.ready_next
-        else:
-            before.ready_next = watch.ready_next
-        if self.owner.ready_tail == watch:
-            self.owner.ready_tail = before
-        node.watch.is_ready = False
-
-    cdef void mark(self, FetchNode* node) noexcept:
-        """Append a node to the ready list, after those that have waited longer."""
-        if node.watch.is_ready:
-            return
-        node.watch.is_ready = True
-        node.watch.ready_next = NULL
-        if self.owner.ready_head == NULL:
-            self.owner.ready_head = &node.watch
-        else:
-            self.owner.ready_tail.ready_next = &node.watch
-        self.owner.ready_tail = &node.watch
 
     cdef void apply(self, FetchRequest* request) noexcept:
         # Applies the partitions that the request names.
@@ -210,53 +182,40 @@ cdef class FetchSession(Wait):
             node.offset = request.named[i].offset
             node.leader_epoch = request.named[i].leader_epoch
             node.bytes_max = request.named[i].bytes_max
-            self.mark(node)
+            node.is_led = not (<PartitionLog>node.log).is_follower
+            self.mark(&node.watch)
+        if request.forgotten == 0:
+            return
+        for i in range(request.wanted, request.wanted + request.forgotten):
+            node = self.node_of(request.named[i].log)
+            if node != NULL:
+                node.watch.is_ready = False
+        self.sweep()
         for i in range(request.wanted, request.wanted + request.forgotten):
             node = self.node_of(request.named[i].log)
             if node != NULL:
                 self.drop(node)
 
     cdef void park(self, Connection connection):
-        """Answer once the logs have enough, or after the request's time."""
-        cdef FetchNode* node
-        connection.begin_wait(self)
-        connection.set_timer(self.wait_ms)
-        self.owner.object = <void*>connection
-        self.owner.is_parked = True
-        node = self.first
+        cdef FetchNode* node = self.first
+        ParkedFetch.park(self, connection)
         while node != NULL:
             (<PartitionLog>node.log).watch(&node.watch)
             node = node.next if self.session_id == 0 else NULL
 
-    cdef void woken(self):
-        if self.has_enough():
-            self.answer()
-
-    cdef void due(self):
-        self.answer()
-
-    cdef void ended(self):
-        self.owner.is_parked = False
-        self.turn.forget(&self.owner)
-
-    cdef void answer(self):
-        # Answers with what there is.
-        cdef Connection connection = self.connection
-        connection.end_wait()
-        self.reply(&connection.output)
-        connection.request_drain()
-
     cdef bint has_enough(self) noexcept:
-        """Return whether there is enough to answer before the deadline (fetch.min.bytes)."""
         cdef Watch* watch = self.owner.ready_head
         cdef FetchNode* node
         cdef PartitionLog log
         cdef int64_t total = 0, available
+        cdef int16_t error
         if self.error != 0 or self.count == 0 or self.wait_ms <= 0 or self.bytes_min <= 0:
             return True
         while watch != NULL:
             node = <FetchNode*>watch
-            if node_error(self, node) != 0:
+            error = node_error(self, node)
+            if (error != 0 and error != ERROR_OFFSET_NOT_AVAILABLE) or (
+                    self.rack is not None and self.preferred_replica(node) >= 0):
                 return True
             log = <PartitionLog>node.log
             available = log.visible_bytes(node.offset, self.end_for(log))
@@ -269,7 +228,6 @@ cdef class FetchSession(Wait):
     # ---- the reply ----------------------------------------------------------------------------
 
     cdef void reply(self, OutputQueue* queue) noexcept:
-        """Queue the whole response: one frame."""
         cdef uint8_t* start = queue_reserve(queue, HEAD_SIZE_MAX)
         cdef uint8_t* count_at
         cdef uint8_t* at
@@ -329,14 +287,29 @@ cdef class FetchSession(Wait):
                 log = <PartitionLog>node.log
                 # A topic of the same name may have been created, or this broker may lead the
                 # partition again, with another log: the client must begin a new session for it.
-                self.is_outdated = self.is_outdated or log.is_deleted
+                self.is_outdated = self.is_outdated or log.is_deleted or (
+                    log.is_follower and is_for_leader(self, node))
                 # A partition with unread records or an error is reported again even if its log does
                 # not change.
                 if self.session_id != 0 and (
                         node.offset < self.end_for(log) or node_error(self, node) != 0):
-                    self.mark(node)
+                    self.mark(&node.watch)
         self.end_topic(queue, count_at, parts)
         return topics
+
+    cdef void set_rack(self, TopicTable topics, FetchRequest* request):
+        # A copy is made only if it matters.
+        self.rack = None
+        self.racks = topics.racks
+        if self.racks and request.rack != NULL and request.rack_size > 0:
+            self.rack = PyBytes_FromStringAndSize(<const char*>request.rack, request.rack_size)
+
+    cdef int32_t preferred_replica(self, FetchNode* node) noexcept:
+        """Return the broker in the consumer's rack that it should ask instead, or -1 (KIP-392)."""
+        cdef PartitionLog log = <PartitionLog>node.log
+        if self.rack is None or not log.is_replicated:
+            return -1
+        return log.replica_in_rack(self.rack, self.racks, node.offset)
 
     cdef int64_t end_for(self, PartitionLog log) noexcept:
         # With read_committed a fetch stops at the last stable offset.
@@ -349,7 +322,7 @@ cdef class FetchSession(Wait):
         return (node.offset < self.end_for(log)
                 or log.high_watermark != node.sent_high_watermark
                 or log.log_start_offset != node.sent_log_start
-                or node_error(self, node) != 0)
+                or node_error(self, node) != 0 or self.preferred_replica(node) >= 0)
 
     cdef uint8_t* put_topic(self, OutputQueue* queue, TopicEntry topic) noexcept:
         # Returns where the count of its partitions is written; NULL without memory.
@@ -414,8 +387,10 @@ cdef class FetchSession(Wait):
         cdef LogSlice found
         cdef PyObject* file = NULL
         cdef AbortedList aborted = [NULL, 0, 0]
-        cdef int64_t size_max = node.bytes_max if node.bytes_max < left[0] else left[0]
-        cdef int16_t error = self.find(node, size_max, is_first[0], &found, &file, &aborted)
+        cdef int32_t preferred = self.preferred_replica(node)
+        cdef int64_t size_max = 0 if preferred >= 0 else min(<int64_t>node.bytes_max, left[0])
+        cdef int16_t error = self.find(
+            node, size_max, is_first[0] and preferred < 0, &found, &file, &aborted)
         cdef size_t copied = <size_t>found.size if found.size <= COPIED_MAX else 0
         cdef uint8_t* at = queue_reserve(
             queue, PART_HEAD_SIZE_MAX + aborted.count * ABORTED_SIZE + copied)
@@ -423,7 +398,8 @@ cdef class FetchSession(Wait):
             aborted_list_free(&aborted)
             Py_XDECREF(file)
             return
-        queue_commit(queue, self.put_head_of(node, at, error, &aborted, found.size) - at)
+        queue_commit(
+            queue, self.put_head_of(node, at, error, &aborted, found.size, preferred) - at)
         aborted_list_free(&aborted)
         if found.size > 0:
             is_first[0] = False
@@ -433,7 +409,8 @@ cdef class FetchSession(Wait):
             queue_tags(queue)
 
     cdef uint8_t* put_head_of(self, FetchNode* node, uint8_t* at, int16_t error,
-                              AbortedList* aborted, int64_t records) noexcept:
+                              AbortedList* aborted, int64_t records,
+                              int32_t preferred) noexcept:
         cdef PartitionLog log = <PartitionLog>node.log
         cdef PartitionHead head
         node.sent_high_watermark = log.high_watermark
@@ -442,6 +419,7 @@ cdef class FetchSession(Wait):
         head.partition = node.partition
         head.error = error
         head.records = records
+        head.preferred_replica = preferred if error == 0 else -1
         head.aborted = NULL
         head.high_watermark = head.last_stable_offset = head.log_start_offset = -1
         if error == 0:
@@ -453,13 +431,6 @@ cdef class FetchSession(Wait):
         return put_head(at, &head, self.is_flexible)
 
 
-cdef void queue_tags(OutputQueue* queue) noexcept:
-    """Queue that a structure has no tagged fields."""
-    cdef uint8_t* at = queue_reserve(queue, 1)
-    if at != NULL:
-        queue_commit(queue, put_tags(at, True) - at)
-
-
 cdef bint is_misdirected(FetchRequest* request) noexcept:
     """Return whether a request names a partition whose client has to look for its leader."""
     cdef PartitionLog log
@@ -467,14 +438,24 @@ cdef bint is_misdirected(FetchRequest* request) noexcept:
     for i in range(request.wanted):
         log = <PartitionLog>request.named[i].log
         if log.is_loading or log.is_released or (
-                0 <= request.named[i].leader_epoch < log.leader_epoch):
+                0 <= request.named[i].leader_epoch < epoch_of(log)):
             return True
     return False
 
 
+cdef int32_t epoch_of(PartitionLog log) noexcept:
+    """Return the leader epoch; a follower may have no records of it yet."""
+    return log.known_epoch if log.is_follower else log.leader_epoch
+
+
+cdef bint is_for_leader(FetchSession session, FetchNode* node) noexcept:
+    """Return whether a consumer asks the leader: it may not know yet that this is a follower."""
+    return session.version < VERSION_FOLLOWERS or node.is_led
+
+
 cdef int16_t node_error(FetchSession session, FetchNode* node) noexcept:
     cdef PartitionLog log = <PartitionLog>node.log
-    if log.is_released:
+    if log.is_released or (log.is_follower and is_for_leader(session, node)):
         return ERROR_NOT_LEADER_OR_FOLLOWER
     if log.is_deleted:
         return ERROR_UNKNOWN_TOPIC_ID if session.version >= VERSION_TOPIC_ID else (
@@ -483,12 +464,15 @@ cdef int16_t node_error(FetchSession session, FetchNode* node) noexcept:
         return ERROR_NOT_LEADER_OR_FOLLOWER
     if log.is_offline:
         return ERROR_KAFKA_STORAGE_ERROR
-    if node.leader_epoch >= 0 and node.leader_epoch < log.leader_epoch:
+    if node.leader_epoch >= 0 and node.leader_epoch < epoch_of(log):
         return ERROR_FENCED_LEADER_EPOCH
-    if node.leader_epoch > log.leader_epoch:
+    if node.leader_epoch > epoch_of(log):
         return ERROR_UNKNOWN_LEADER_EPOCH
-    if node.offset < log.log_start_offset or node.offset > log.log_end_offset:
+    if node.offset < log.log_start_offset:
         return ERROR_OFFSET_OUT_OF_RANGE
+    if node.offset > log.log_end_offset:
+        # The leader may have it: a follower waits for it, for as long as the request does.
+        return ERROR_OFFSET_NOT_AVAILABLE if log.is_follower else ERROR_OFFSET_OUT_OF_RANGE
     return 0
 
 
@@ -505,7 +489,8 @@ cdef class FetchSessions:
     """The broker's fetch sessions, a bounded number (max.incremental.fetch.session.cache.slots)."""
 
     def __cinit__(self, int32_t sessions_max, int64_t idle_ms_max, int32_t bytes_max,
-                  int64_t partitions_max=_PARTITIONS_MAX):
+                  int64_t partitions_max=_PARTITIONS_MAX, ReplicaSessions replicas=None):
+        self.replicas = ReplicaSessions() if replicas is None else replicas
         self.by_id = {}
         self.partitions_max = partitions_max
         self.sessions_max = sessions_max
@@ -518,22 +503,24 @@ cdef class FetchSessions:
     def __len__(self):
         return len(self.by_id)
 
-    cdef FetchSession begin(self, TopicTable topics, Turn turn, RequestHead* head,
-                            FetchStatus* status):
+    cdef ParkedFetch begin(self, Connection connection, RequestHead* head, FetchStatus* status):
         """Read a request; return the session that will answer it, or None if Python serves it."""
+        cdef TopicTable topics = connection.poller.topics
+        cdef Turn turn = connection.poller.turn
         cdef FetchRequest request
         cdef FetchSession session
         status[0] = FETCH_NOT_SERVED
         if head.api_version < VERSION_MIN or not read_request(head, topics, &request):
             return None
+        if request.replica_id >= 0:
+            return self.replicas.begin(connection, head, &request, status)
         # Python names the leader beside the error. In a session it could only end the session.
         if head.api_version >= VERSION_LEADERS and request.epoch <= 0 and is_misdirected(&request):
             return None
         session = self.session_for(turn, head, &request)
-        session.correlation_id = head.correlation_id
-        session.version = head.api_version
-        session.is_flexible = head.is_flexible
+        session.begin_request(head)
         session.is_committed = request.isolation == 1
+        session.set_rack(topics, &request)
         session.wait_ms = min(request.wait_ms, self.wait_ms_max)
         session.bytes_min = request.bytes_min
         session.bytes_max = min(request.bytes_max, self.bytes_max)

@@ -20,6 +20,7 @@ from broker._native.wire.output_queue cimport queue_commit, queue_file, queue_re
 cdef enum:
     VERSION_LOG_START = 5
     VERSION_PREFERRED_REPLICA = 11
+    TAG_DIVERGING_EPOCH = 0
 
 
 cdef void put_padded(uint8_t* at, uint32_t value) noexcept:
@@ -43,7 +44,7 @@ cdef uint8_t* put_head(uint8_t* at, PartitionHead* head, bint is_flexible) noexc
         at += 8
     at = put_aborted(at, head.aborted, is_flexible)
     if head.version >= VERSION_PREFERRED_REPLICA:
-        store_uint32(at, -1)
+        store_uint32(at, <uint32_t>head.preferred_replica)
         at += 4
     if is_flexible:
         return put_compact(at, <uint32_t>head.records + 1)
@@ -87,3 +88,20 @@ cdef void put_records(OutputQueue* queue, PyObject* file, LogSlice* found) noexc
             memset(at + (size if size > 0 else 0), 0, found.size - (size if size > 0 else 0))
         queue_commit(queue, <size_t>found.size)
     Py_DECREF(<object>file)
+
+
+cdef uint8_t* put_diverging(uint8_t* at, int32_t epoch, int64_t end_offset) noexcept:
+    """Write a partition's tagged fields with the end of the last common epoch (KIP-595)."""
+    at[0] = 1                       # one field
+    at[1] = TAG_DIVERGING_EPOCH
+    at[2] = DIVERGING_SIZE - 3
+    store_uint32(at + 3, epoch)
+    store_uint64(at + 7, end_offset)
+    return put_tags(at + 15, True)
+
+
+cdef void queue_tags(OutputQueue* queue) noexcept:
+    """Queue that a structure has no tagged fields."""
+    cdef uint8_t* at = queue_reserve(queue, 1)
+    if at != NULL:
+        queue_commit(queue, put_tags(at, True) - at)

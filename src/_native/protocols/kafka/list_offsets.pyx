@@ -87,12 +87,14 @@ cdef uint8_t* put_partition(uint8_t* at, Cursor* cursor, RequestHead* head, Topi
         return NULL
     log = topic.log_of(partition)
     if (log is None or log.is_loading or log.is_offline or log.is_deleted
-            or log.request_mark == mark):
+            or log.is_follower or log.request_mark == mark):
         return NULL
     log.request_mark = mark
     if known_epoch not in (-1, log.leader_epoch):
         return NULL
     if timestamp == LATEST:
+        if log.is_replicated and not log.is_caught_up_leader:
+            return NULL
         epoch = log.leader_epoch
         offset = log.high_watermark
         if is_committed and log.transactions.first_undecided < offset:
@@ -149,6 +151,8 @@ cdef uint8_t* put_answer(RequestHead* head, TopicTable topics):
     cdef uint64_t mark = new_request_mark()
     if head.api_version < VERSION_ONE_OFFSET or cursor_int32(&cursor, &replica) != READ_DONE:
         return NULL
+    if replica >= 0:
+        return NULL        # a replica gets other offsets
     if head.api_version >= VERSION_ISOLATION and cursor_int8(&cursor, &isolation) != READ_DONE:
         return NULL
     if not read_count(&cursor, head.is_flexible, &count) or count < 1:

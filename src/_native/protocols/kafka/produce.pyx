@@ -30,6 +30,8 @@ from broker._native.log.turn cimport (
     LOG_FULL,
     LOG_NOT_LED,
     LOG_OK,
+    LOG_TIMED_OUT,
+    LOG_TOO_FEW_REPLICAS,
     AckWaiter,
     LogStatus,
     may_acknowledge,
@@ -39,6 +41,7 @@ from broker._native.messages.error_codes cimport (
     ERROR_NOT_ENOUGH_REPLICAS,
     ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     ERROR_NOT_LEADER_OR_FOLLOWER,
+    ERROR_REQUEST_TIMED_OUT,
 )
 from broker._native.protocols.kafka.envelope cimport (
     put_count,
@@ -77,6 +80,8 @@ cdef enum:
     VERSION_LOG_START = 5
     VERSION_TOPIC_ID = 13
     CODEC_ZSTD = 4
+    ACKS_ALL = -1
+    ACKS_LEADER = 1
 
 assert PARTS_MAX == limits.NATIVE_PRODUCE_PARTITIONS_MAX
 
@@ -98,6 +103,8 @@ cdef struct Topic:
 cdef Part parts[PARTS_MAX]
 cdef Topic requested[PARTS_MAX]
 cdef uint64_t request_mark = 0
+cdef int16_t acks = 0             # of that request
+cdef int64_t due_ms = 0           # of Turn.steady_ms: its acknowledgements wait no longer
 cdef int64_t decompress_left = 0  # what may still be decompressed for the request at hand
 
 cdef int64_t DECOMPRESSED_MAX = limits.PRODUCE_DECOMPRESSED_BYTES_MAX
@@ -123,6 +130,8 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, Req
         return False
     if log.turn.refuses_clients or not may_acknowledge(log.turn, log.broker_epoch):
         return False  # Python answers with the error
+    if log.lacks_replicas and acks == ACKS_ALL:
+        return False
     if log.request_mark == request_mark:
         return False  # the same partition twice
     log.request_mark = request_mark
@@ -225,8 +234,10 @@ cdef inline int16_t refusal_of(LogStatus status, RequestHead* head) noexcept nog
 cdef inline void fail_part(uint8_t* error_at, LogStatus status, int16_t storage) noexcept nogil:
     # Changes what put_part has written: the error and the base offset.
     cdef int16_t error = storage
-    if status == LOG_FULL:
+    if status == LOG_FULL or status == LOG_TOO_FEW_REPLICAS:
         error = ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    elif status == LOG_TIMED_OUT:
+        error = ERROR_REQUEST_TIMED_OUT
     elif status == LOG_NOT_LED:
         error = ERROR_NOT_LEADER_OR_FOLLOWER
     store_uint16(error_at, error)
@@ -276,6 +287,7 @@ cdef bint append_part(Part* part, UnseenWrites* unseen, ReplySlot* slot, uint8_t
     if status == LOG_OK:
         waiter = part.waiter = &slot.waiters[slot.waiting]
         waiter.offset = end_offset
+        waiter.due_ms = due_ms
         waiter.owner = slot
         waiter.place = <uint32_t>(at[0] - slot.data) + 4
         slot.waiting += 1
@@ -301,12 +313,11 @@ cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
 
 cdef ServeStatus serve_whole(TopicTable topics, Turn turn, RequestHead* head,
                              UnseenWrites* unseen, ReplySlot** slot) noexcept:
-    global request_mark
+    global request_mark, acks, due_ms
     cdef Cursor cursor = head.body
     cdef const uint8_t* transactional_id = NULL
     cdef int32_t size = 0, timeout_ms = 0, topic_count = 0, part_count = 0, i
     cdef uint32_t reply_size = REPLY_FIXED_SIZE
-    cdef int16_t acks = 0
     if head.api_version < VERSION_BATCHES:
         old_sets_begin()
     elif not read_string(&cursor, head.is_flexible, &transactional_id, &size):
@@ -317,6 +328,7 @@ cdef ServeStatus serve_whole(TopicTable topics, Turn turn, RequestHead* head,
             or topic_count < 1 or topic_count > PARTS_MAX):
         return NOT_SERVED
     request_mark = new_request_mark()
+    due_ms = turn.steady_ms + max(timeout_ms, 1)
     for i in range(topic_count):
         if not read_topic(&cursor, head, topics, transactional_id != NULL, &requested[i],
                           &part_count):
@@ -363,5 +375,9 @@ cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* s
     store_uint32(slot.data, slot.size - 4)
     # Linked only now: a wait may end at once, and the reply must be complete by then.
     for i in range(part):
-        if parts[i].waiter != NULL:
+        if parts[i].waiter == NULL:
+            continue
+        if acks == ACKS_LEADER and (<PartitionLog>parts[i].log).is_replicated:
+            (<PartitionLog>parts[i].log).wait_local(parts[i].waiter)
+        else:
             (<PartitionLog>parts[i].log).wait(parts[i].waiter)

@@ -24,14 +24,14 @@ from broker._native.protocols.kafka.envelope cimport (
     RequestHead,
     envelope_read,
 )
-from broker._native.protocols.kafka.fetch cimport (
+from broker._native.protocols.kafka.fetch cimport FetchSessions
+from broker._native.protocols.kafka.list_offsets cimport list_offsets_serve
+from broker._native.protocols.kafka.parked_fetch cimport (
     FETCH_NOT_SERVED,
     FETCH_READY,
-    FetchSession,
-    FetchSessions,
     FetchStatus,
+    ParkedFetch,
 )
-from broker._native.protocols.kafka.list_offsets cimport list_offsets_serve
 from broker._native.protocols.kafka.produce cimport (
     NOT_SERVED,
     SERVED,
@@ -144,11 +144,10 @@ cdef class Kafka(NativeProtocol):
 
     cdef void serve_fetch(self, Connection connection, RequestHead* head):
         cdef FetchStatus status = FETCH_NOT_SERVED
-        cdef FetchSession session
+        cdef ParkedFetch session
         connection.poller.work += FETCH_WORK
         if connection.slots_head == NULL:
-            session = self.sessions.begin(
-                connection.poller.topics, connection.poller.turn, head, &status)
+            session = self.sessions.begin(connection, head, &status)
         if status == FETCH_NOT_SERVED:
             self.serve_in_python(connection, head)
         elif status == FETCH_READY:

@@ -15,7 +15,7 @@ are appended in order, and answered in order.
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint16_t, uint32_t, uint8_t
 from libc.string cimport memchr, memcpy, memset
 
@@ -41,6 +41,7 @@ from broker._native.log.log_page cimport (
 )
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicEntry, TopicTable
+from broker._native.log.turn cimport LOG_NOT_REPLICA, LOG_OFFLINE, LogStatus
 from broker._native.protocols.rustlog.answer cimport (
     ANSWER_FULL,
     ANSWER_GAP,
@@ -141,25 +142,53 @@ cdef inline PartitionLog find_log(TopicTable topics, const uint8_t* name, uint16
     return entry.log_of(<int32_t>partition)
 
 
+cdef enum:
+    LOG_STATUSES = LOG_NOT_REPLICA + 1
+
+# The answers to a produce whose log fails, by LogStatus: whole frames.
+cdef struct Failures:
+    const uint8_t* data[LOG_STATUSES]
+    uint32_t size[LOG_STATUSES]
+    uint32_t size_max
+
+
+cdef void fail_produce(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil:
+    # A SlotFail.
+    cdef const Failures* failures = <const Failures*>slot.failed_end
+    memcpy(slot.data, failures.data[<int>status], failures.size[<int>status])
+    slot.size = failures.size[<int>status]
+    slot.fail = NULL
+
+
 @cython.final
 cdef class RustLog(NativeProtocol):
     """RustLog's protocol, JSON and binary."""
 
     cdef readonly RustLogCounters counters
-    cdef bytes write_failed               # the answer to a produce whose log fails: a whole frame
+    cdef list answers                     # owns what `failures` points to
+    cdef Failures failures
     cdef uint8_t refused[5]               # the first bytes of an invalid frame
     cdef size_t refused_size
 
     def __cinit__(self, fallback, RustLogCounters counters not None, *,
-                  bytes write_failed not None):
+                  bytes write_failed not None, write_refused=None):
         """Leave all other requests to `fallback`.
 
-        `write_failed` is the binary answer to a produce whose log fails, without its length.
+        `write_failed` is the binary answer, without its length, to a produce whose log fails, and
+        `write_refused` has those for other results, by their LogState.
         """
+        cdef dict refused = write_refused or {}
+        cdef int status
         self.fallback = fallback
         self.counters = counters
         self.serves_half_closed = True
-        self.write_failed = len(write_failed).to_bytes(FRAME_HEAD_SIZE, "big") + write_failed
+        self.answers = []
+        for status in range(LOG_STATUSES):
+            answer = refused.get(status, write_failed)
+            self.answers.append(len(answer).to_bytes(FRAME_HEAD_SIZE, "big") + answer)
+            self.failures.data[status] = <const uint8_t*>PyBytes_AS_STRING(self.answers[status])
+            self.failures.size[status] = <uint32_t>len(self.answers[status])
+            self.failures.size_max = max(self.failures.size_max, self.failures.size[status])
 
     cdef Verdict recognizes(self, const uint8_t* data, size_t size) noexcept:
         # A length, then JSON, or the type of a request. A key that Kafka does not have may begin
@@ -281,7 +310,7 @@ cdef class RustLog(NativeProtocol):
             return False
         payload -= body.left + RECORD_HEAD_SIZE * <size_t>count
         plain_finish(&batch)
-        slot = slot_new(PRODUCED_SIZE + <uint32_t>PyBytes_GET_SIZE(self.write_failed), 1)
+        slot = slot_new(max(<uint32_t>PRODUCED_SIZE, self.failures.size_max), 1)
         if slot == NULL:
             return False
         status = plain_append(log, &batch, False, &base_offset)
@@ -291,8 +320,8 @@ cdef class RustLog(NativeProtocol):
             return False
         if status == PLAIN_OFFLINE:
             slot_free(slot)
-            connection.reply(<const uint8_t*>PyBytes_AS_STRING(self.write_failed),
-                             <size_t>PyBytes_GET_SIZE(self.write_failed))
+            connection.reply(
+                self.failures.data[<int>LOG_OFFLINE], self.failures.size[<int>LOG_OFFLINE])
             return True
         store_uint32(slot.data, PRODUCED_SIZE - FRAME_HEAD_SIZE)
         slot.data[FRAME_HEAD_SIZE] = KIND_PRODUCE
@@ -300,8 +329,8 @@ cdef class RustLog(NativeProtocol):
         store_uint32(slot.data + FRAME_HEAD_SIZE + 9, count)
         slot.size = PRODUCED_SIZE
         slot.begun_ns = begun_ns
-        slot.failed_size = <uint32_t>PyBytes_GET_SIZE(self.write_failed)
-        memcpy(slot.data + PRODUCED_SIZE, PyBytes_AS_STRING(self.write_failed), slot.failed_size)
+        slot.failed_end = <const uint8_t*>&self.failures
+        slot.fail = fail_produce
         plain_wait(log, slot, base_offset + count)
         connection.enqueue(slot)
         self.counters.messages_produced += count

@@ -26,7 +26,7 @@ from broker._native.wire.plain_append cimport (
     PlainStatus,
     plain_append,
     plain_takes,
-    plain_wait,
+    plain_wait_local,
 )
 from broker._native.wire.reply_slot cimport slot_free, slot_new
 
@@ -79,15 +79,14 @@ cdef inline uint8_t* put(uint8_t* at, const void* data, size_t size) noexcept no
 
 
 cdef void answer(ReplySlot* slot, Line* line, Refusal* refusal, int32_t partition,
-                 int64_t offset) noexcept nogil:
-    # hw is the high watermark at the time when this is sent.
+                 int64_t offset, int64_t last_readable) noexcept nogil:
     cdef uint8_t* at = put(slot.data, line.head, line.head_size)
     at = put(at, b"OK|partition=", 13)
     at = store_signed(at, partition)
     at = put(at, b" offset=", 8)
     at = store_signed(at, offset)
     at = put(at, b" hw=", 4)
-    at = store_signed(at, offset)
+    at = store_signed(at, last_readable)
     at = put(at, b"\n", 1)
     slot.size = <uint32_t>(at - slot.data)
     slot.failed_start = <uint32_t>line.head_size
@@ -131,6 +130,9 @@ cdef ReplySlot* v1_produce(
     if status != PLAIN_DONE:      # nothing was changed, except that the log may be offline now
         slot_free(slot)
         return NULL
-    answer(slot, line, refusal, message.partition, base_offset)
-    plain_wait(log, slot, base_offset + 1)
+    # hw is the high watermark when this is sent; of a log with other replicas, that of now: they
+    # may not have the record by then.
+    answer(slot, line, refusal, message.partition, base_offset,
+           log.high_watermark - 1 if log.is_replicated else base_offset)
+    plain_wait_local(log, slot, base_offset + 1)
     return slot

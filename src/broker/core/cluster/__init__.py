@@ -2,6 +2,7 @@
 
     store ── entries, changes ──> ClusterImage ── Delta ──┬─> Controller ──────> Transaction
                                                           ├─> HandOver ────────> Transaction
+                                          ├─> IsrChanges ──────> Transaction
                                                           └─> whoever opens and closes partitions
     lease, time ────────────────> Membership ── Action ──> store
 
@@ -9,13 +10,19 @@ records      keys and values of the metadata store
 image        what this broker knows of the cluster, from a scan and the changes after it
 placement    replicas of new partitions
 topics       transactions that create, enlarge and delete topics
+eligibility  which members of an ISR have everything, by the brokers that are registered
+topic_settings  min.insync.replicas and the like, of each topic
 election     the next state of one partition
+reassignment  other replicas for a partition: its steps
+growth       more replicas for internal topics when brokers join
 scan         partitions to look at, in slices
 balance      brokers that lead too few of the partitions of which they are the preferred leader
 writes       transactions on many partitions: batches, one in flight per partition, retries
 controller   elections, ISR without failed brokers, balance of leaders, left-over keys
 handover     the leader's own part in moving a leadership: it stops, then names its successor
+isr          the leader's changes of the ISR: who has caught up, who lags
 membership   registration, fencing and departure of one broker
+fencing      whether the process of another broker has died, before its lease ends
 counts       replicas and leaders by broker
 unique_queue a queue that holds each item once
 slices       work in slices of at most 2 ms

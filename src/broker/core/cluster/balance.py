@@ -1,10 +1,12 @@
 """Leaders where they belong: at the preferred leader of each partition.
 
 A broker is unbalanced when it could lead more than a percentage of the partitions of which it is
-the preferred leader, and does not: after it has restarted, for example.
+the preferred leader, and does not: after it has restarted, for example. Partitions in whose ISR it
+is not are not counted.
 """
 
-from broker.core.cluster import election
+from broker.core.cluster import election, eligibility
+from broker.core.cluster.eligibility import Known
 from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.records import NO_LEADER, PartitionState
 from broker.core.cluster.scan import Scan
@@ -14,11 +16,11 @@ _Item = tuple[bytes, int]
 
 
 def prefer(
-    image: ClusterImage, item: _Item, state: PartitionState, *, is_shared: bool
+    image: ClusterImage, item: _Item, found: Known, *, is_shared: bool
 ) -> PartitionState | None:
     """Return the state in which the leader hands over to the preferred one; None: it need not."""
-    preferred = preferred_leader(image, item, state, is_shared=is_shared)
-    return election.prefer(state, image.brokers, preferred, is_shared=is_shared)
+    preferred = preferred_leader(image, item, found.state, is_shared=is_shared)
+    return election.prefer(found, preferred, is_shared=is_shared)
 
 
 def preferred_leader(
@@ -74,10 +76,12 @@ class Balancing:
         return part
 
     def _count(self, item: _Item) -> None:
-        state = self._image.state(*item)
-        if state is None:
+        found = eligibility.known(self._image, *item)
+        if found is None:
             return
-        preferred = preferred_leader(self._image, item, state, is_shared=self._is_shared)
+        preferred = preferred_leader(self._image, item, found.state, is_shared=self._is_shared)
+        if not self._is_shared and preferred not in found.state.isr:
+            return
         self._totals[preferred] = self._totals.get(preferred, 0) + 1
-        if prefer(self._image, item, state, is_shared=self._is_shared) is not None:
+        if prefer(self._image, item, found, is_shared=self._is_shared) is not None:
             self._missing.setdefault(preferred, []).append(item)

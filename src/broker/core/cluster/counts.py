@@ -1,16 +1,24 @@
-"""How many partitions each broker holds, is the preferred leader of, and leads."""
+"""How many partitions each broker holds, alone or not, is the preferred leader of, and leads."""
 
 from broker.core.cluster.records import NO_LEADER, Replicas
 
 
 class PartitionCounts:
-    """Three counts by broker id; brokers without any are missing."""
+    """Four counts by broker id; brokers without any are missing.
 
-    __slots__ = ("leaders", "preferred", "replicas")
+    Attributes:
+        replicas: of all partitions.
+        replicated: of partitions that have other replicas, too.
+        preferred: partitions of which a broker is the first replica.
+        leaders: partitions that it leads.
+    """
+
+    __slots__ = ("leaders", "preferred", "replicas", "replicated")
 
     def __init__(self) -> None:
         """Begin without partitions."""
         self.replicas: dict[int, int] = {}
+        self.replicated: dict[int, int] = {}
         self.preferred: dict[int, int] = {}
         self.leaders: dict[int, int] = {}
 
@@ -18,6 +26,8 @@ class PartitionCounts:
         """Add a partition (sign 1) or remove it (sign -1)."""
         for each in replicas:
             _change(self.replicas, each, sign)
+            if len(replicas) > 1:
+                _change(self.replicated, each, sign)
         if replicas:
             _change(self.preferred, replicas[0], sign)
         if leader != NO_LEADER:

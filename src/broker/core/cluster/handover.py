@@ -14,10 +14,11 @@ nothing, because every transaction has the guard that its incarnation is registe
 
 from collections.abc import Callable
 
-from broker.core.cluster import election, records
+from broker.core.cluster import election, eligibility, records
 from broker.core.cluster.image import ClusterImage, Delta
 from broker.core.cluster.records import NO_LEADER
 from broker.core.cluster.scan import Scan
+from broker.core.cluster.slices import Slices
 from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
 from broker.storage.metadata import CreatedAt, Put
 
@@ -137,12 +138,34 @@ class HandOver:
         )
 
     def _decide(self, item: Item) -> Change | None:
-        state = self._image.state(*item)
-        if state is None or not self._must_hand_over(item) or self._is_served(*item):
+        found = eligibility.known(self._image, *item)
+        if found is None or not self._must_hand_over(item) or self._is_served(*item):
             return None
-        changed = election.hand_over(state, self._image.brokers, is_shared=self._is_shared)
+        changed = election.hand_over(found, is_shared=self._is_shared)
         if changed is None:
             self._blocked[item] = None
             return None
         guard = self._image.guard(*item)
-        return guard, Put(guard.key, records.partition_value(changed))
+        guards = (guard, *found.guards(changed))
+        return guards, Put(guard.key, records.partition_value(changed))
+
+
+def could_be_led_by_others(image: ClusterImage, broker_id: int) -> Slices[bool]:
+    """Return whether another running broker could lead anything that a broker leads.
+
+    Such a broker has to wait with its departure until it has handed over. `image` is the present
+    one in each slice; the first partition found is enough.
+    """
+    if broker_id not in image.counts.leaders:
+        return False
+    scan = Scan(image)
+    scan.add_all()
+    while scan.has_work:
+        for item in scan.next():
+            found = eligibility.known(image, *item)
+            if found is not None and found.state.leader == broker_id:
+                others = (each for each in election.candidates(found) if each != broker_id)
+                if any(election.runs(each, image.brokers) for each in others):
+                    return True
+        yield
+    return False

@@ -20,7 +20,7 @@ When either raises StorageError (a damaged value, or one of a newer version) the
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from broker.core.cluster import records
 from broker.core.cluster.counts import PartitionCounts
@@ -56,6 +56,11 @@ class LiveBroker(NamedTuple):
         """Whether it wants to lead nothing."""
         return self.registration.state is BrokerState.DRAINING
 
+    @property
+    def intact_since(self) -> int:
+        """The revision since when its directory has everything that it had acknowledged."""
+        return self.registration.intact_since or self.epoch
+
 
 class Controller(NamedTuple):
     """The controller in office."""
@@ -70,6 +75,7 @@ class Topic(NamedTuple):
     name: str
     mod_revision: int
     record: TopicRecord
+    create_revision: int = 0
 
     def default_state(self, partition: int) -> PartitionState:
         """Return the state of a partition that has never changed."""
@@ -78,7 +84,18 @@ class Topic(NamedTuple):
             return PartitionState(NO_LEADER, 0, NO_EPOCH, (), (), 0)
         replicas = record.replicas[partition]
         leader = replicas[0]
-        return PartitionState(leader, 0, record.broker_epochs[leader], replicas, replicas, 0)
+        epoch = record.epochs_of(partition)[leader]
+        return PartitionState(leader, 0, epoch, replicas, replicas, 0)
+
+    def default_revision(self, partition: int) -> int:
+        """Return a revision as of which all replicas had everything, as of their placement.
+
+        All of them were registered in the incarnations of `epochs_of`, so none of them has lost
+        anything between that and the transaction that placed them. An imported topic names none.
+        """
+        epochs, replicas = self.record.epochs_of(partition), self.record.replicas
+        placed = max([epochs.get(each, 0) for each in replicas[partition]]) if replicas else 0
+        return placed or self.create_revision
 
 
 class StoredState(NamedTuple):
@@ -131,17 +148,19 @@ class Delta:
         self.configs: dict[bytes, None] = {}
 
     @classmethod
-    def of_everything(cls, image: "ClusterImage") -> "Delta":
+    def of_everything(cls, image: "ClusterImage") -> "Slices[Delta]":
         """Return a delta with all that an image has, for when changes were missed."""
         delta = cls()
         delta.brokers.update(image.brokers)
         delta.is_controller_changed = True
         delta.topics = dict.fromkeys(image.topics)
-        delta.partitions = {
-            (topic_id, number): None
-            for topic_id, states in image.stored.items()
-            for number in states
-        }
+        spent = 0
+        for topic_id, states in list(image.stored.items()):
+            delta.partitions.update(dict.fromkeys([(topic_id, number) for number in states]))
+            spent += len(states)
+            if spent >= CLUSTER_PARTITIONS_PER_STEP:
+                spent = 0
+                yield
         delta.deleted = dict.fromkeys(image.deleted)
         delta.configs = dict.fromkeys(image.configs)
         return delta
@@ -158,6 +177,7 @@ class ClusterImage:
 
     __slots__ = (
         "_counted",
+        "_replaced",
         "brokers",
         "changed_revision",
         "cluster_id",
@@ -184,6 +204,7 @@ class ClusterImage:
         self.deleted: dict[bytes, StoredDeletedTopic] = {}
         self.configs: dict[bytes, KeyValue] = {}
         self.counts = PartitionCounts()
+        self._replaced: tuple[dict[bytes, Topic], dict[bytes, dict[int, StoredState]]] = {}, {}
         self._counted = 0  # partitions that were counted, for the length of slices
 
     # ---- reading
@@ -203,6 +224,14 @@ class ClusterImage:
         if states is not None and partition in states:
             return states[partition].state
         return topic.default_state(partition)
+
+    def revision_of(self, topic_id: bytes, partition: int) -> int:
+        """Return the revision as of which a partition's members have everything; 0: none such."""
+        states = self.stored.get(topic_id)
+        if states is not None and partition in states:
+            return states[partition].mod_revision
+        topic = self.topics.get(topic_id)
+        return 0 if topic is None else topic.default_revision(partition)
 
     def guard(self, topic_id: bytes, partition: int) -> Guard:
         """Return the guard that a partition's key is as this image has it."""
@@ -230,10 +259,25 @@ class ClusterImage:
         fresh = ClusterImage()
         yield from fresh._set_all(((each.key, each) for each in entries), Delta())
         delta = yield from _difference(self, fresh)
+        replaced = self.topics, self.stored
         for name in self.__slots__:
             setattr(self, name, getattr(fresh, name))
         self.revision = revision
+        self._replaced = replaced
         return delta
+
+    def release(self) -> Slices[None]:
+        """Free what the last `load` has replaced: all at once it would take longer than a slice."""
+        topics, stored = self._replaced
+        replaced: list[dict[Any, Any]] = [topics, *stored.values()]
+        released = 0
+        for each in replaced:
+            while each:
+                each.popitem()
+                released += 1
+                if released % CLUSTER_PARTITIONS_PER_STEP == 0:
+                    yield
+        self._replaced = {}, {}
 
     def apply(self, changes: Changes) -> Slices[Delta]:
         """Apply the changes that follow the image's revision."""
@@ -329,7 +373,9 @@ class ClusterImage:
                 delta.deleted_topics[old_id] = old
         if entry is not None and record is not None:
             record = self._shared(record)
-            self.topics[record.topic_id] = Topic(name, entry.mod_revision, record)
+            self.topics[record.topic_id] = Topic(
+                name, entry.mod_revision, record, entry.create_revision
+            )
             self.topic_ids[name] = record.topic_id
             delta.topics[record.topic_id] = None
             delta.deleted_topics.pop(record.topic_id, None)
@@ -363,6 +409,7 @@ def _is_enlargement(old: TopicRecord, new: TopicRecord) -> bool:
         and old.replicas == new.replicas[: len(old.replicas)]
         and bool(old.replicas) == bool(new.replicas)
         and old.broker_epochs.items() <= new.broker_epochs.items()
+        and old.enlarged == new.enlarged[: len(old.enlarged)]
     )
 
 
@@ -383,11 +430,14 @@ def _difference(old: ClusterImage, new: ClusterImage) -> Slices[Delta]:
             delta.deleted_topics[topic_id] = topic
         if place % CLUSTER_PARTITIONS_PER_STEP == 0:
             yield
-    for place, topic_id in enumerate({**old.stored, **new.stored}, 1):
+    spent = 0
+    for topic_id in {**old.stored, **new.stored}:
         states, others = old.stored.get(topic_id, {}), new.stored.get(topic_id, {})
         changed = yield from _changed(states, others)
-        delta.partitions.update(dict.fromkeys((topic_id, partition) for partition in changed))
-        if place % CLUSTER_PARTITIONS_PER_STEP == 0:
+        delta.partitions.update(dict.fromkeys([(topic_id, partition) for partition in changed]))
+        spent += 1 + max(len(states), len(others))
+        if spent >= CLUSTER_PARTITIONS_PER_STEP:
+            spent = 0
             yield
     return delta
 

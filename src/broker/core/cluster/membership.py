@@ -10,6 +10,10 @@
     JOINING   found: of an earlier lease of ours       JOINING   Commit: withdraw that one, then
                                                                  register
     JOINING   found: of another process                JOINING   Wait, then LookUp
+    ACTIVE,   registration missed                      the same  LookUp
+    DRAINING
+    ACTIVE    found: of this registration              ACTIVE    Wait
+    ACTIVE    found: another one, or none              JOINING   Commit: register, or as above
     ACTIVE    drain                                    DRAINING  Commit: announce, guard CreatedAt
     DRAINING  announcement applied                     DRAINING  Wait
     DRAINING  announcement refused, or may be lost     DRAINING  LookUp, then announce if necessary
@@ -26,8 +30,11 @@ never without its registration. The store counts a lease from a later moment tha
 so a fenced broker has stopped before the controller can elect another leader.
 
 The revision at which the registration was created is the broker epoch. The incarnation names the
-process and the lease: a registration whose outcome was unknown is recognized by it. A late result
-of an action for an earlier lease is ignored.
+process and the number of its registration: one whose outcome was unknown is recognized by it. A
+late result of an action for an earlier lease is ignored.
+
+A registration that is gone while its lease lasts was deleted by another broker, for which this one
+looked dead (fencing.py): the broker stops serving and registers again with the same lease.
 """
 
 from enum import Enum, auto
@@ -97,12 +104,12 @@ class Membership:
 
     __slots__ = (
         "_is_announced",
-        "_lease_count",
         "_lease_id",
         "_look_at",
         "_margin",
         "_process",
         "_registration",
+        "_registration_count",
         "_valid_until",
         "_withdrawn",
         "blocked_by",
@@ -119,7 +126,8 @@ class Membership:
 
         Args:
             broker_id: the node id of the configuration.
-            registration: endpoints, rack and host; the other fields are set here.
+            registration: endpoints, rack, host, and since when its directory is intact; the other
+                fields are set here.
             process: a random id of this process.
             margin: for how many seconds before the end of its lease a broker is fenced.
         """
@@ -131,7 +139,7 @@ class Membership:
         self._registration = registration
         self._process = process
         self._margin = margin
-        self._lease_count = 0
+        self._registration_count = 0  # of leases, and of registrations that were missed
         self._lease_id = _NO_LEASE
         self._valid_until = 0.0
         self._look_at: float | None = None  # when to read the registration
@@ -141,6 +149,15 @@ class Membership:
     def advertise(self, endpoints: tuple[records.Endpoint, ...]) -> None:
         """Set the endpoints, before the first registration."""
         self._registration = self._registration._replace(endpoints=endpoints)
+
+    @property
+    def intact_since(self) -> int:
+        """Since when the directory has lost nothing, by the last registration; NO_EPOCH: none."""
+        return self._registration.intact_since
+
+    def set_intact_since(self, revision: int) -> None:
+        """Set since when the directory has lost nothing, for the next registration."""
+        self._registration = self._registration._replace(intact_since=revision)
 
     def has_place_of(self, registration: Registration) -> bool:
         """Return whether a registration names this broker's host and endpoints."""
@@ -181,7 +198,7 @@ class Membership:
         """Note a new lease, and until when it is certainly valid."""
         if self.phase is not Phase.JOINING or self._lease_id != _NO_LEASE:
             return  # the driver lets it end
-        self._lease_count += 1
+        self._registration_count += 1
         self._lease_id = lease_id
         self._valid_until = valid_until
 
@@ -200,6 +217,11 @@ class Membership:
         self._lease_id = _NO_LEASE
         self._look_at = None
         self._withdrawn = NO_EPOCH
+
+    def registration_missed(self, now: float) -> None:
+        """Note that the registration seems to be gone."""
+        if self.phase in {Phase.ACTIVE, Phase.DRAINING}:
+            self._look_at = now
 
     # ---- departure
     # ---------------------------------------------------------------------------------------------
@@ -253,7 +275,13 @@ class Membership:
         if self.phase is Phase.DRAINING:
             self._is_announced = registered is not None and registered.state is BrokerState.DRAINING
             if registered is None or registered.incarnation != self._incarnation:
-                self.leave()  # the store has ended the lease, and this broker has not heard of it
+                self.leave()  # it was fenced, or its lease has ended and it has not heard of that
+        elif self.phase is Phase.ACTIVE:
+            if registered is None or registered.incarnation != self._incarnation:
+                self.phase = Phase.JOINING
+                self.epoch = NO_EPOCH
+                self._registration_count += 1
+                self._look_at = None if registered is None else now
         elif self.phase is Phase.JOINING and entry is not None and registered is not None:
             if registered.incarnation == self._incarnation:
                 self._joined(entry.create_revision)
@@ -274,7 +302,7 @@ class Membership:
 
     @property
     def _incarnation(self) -> str:
-        return f"{self._process}.{self._lease_count}"
+        return f"{self._process}.{self._registration_count}"
 
     def _commit(self) -> Commit | None:
         guard: Guard
@@ -297,3 +325,6 @@ class Membership:
         self.phase = Phase.ACTIVE
         self.epoch = epoch
         self.blocked_by = None
+        if self._registration.intact_since == NO_EPOCH:
+            # A later registration of this process says so, too: its directory is the same.
+            self._registration = self._registration._replace(intact_since=epoch)

@@ -2,14 +2,16 @@
 
     key                  value
     cluster              cluster_id
-    broker/<id>          incarnation, endpoints, rack, host, state; leased
+    broker/<id>          incarnation, endpoints, rack, host, state [, intact_since]; leased
     controller           broker, broker_epoch; leased
-    topic/<name>         id, partitions [, replicas, brokers]
+    topic/<name>         id, partitions [, replicas, brokers [, enlarged]]
     topicid/<id>         name
     part/<topic id>/<n>  leader, leader_epoch, broker_epoch, replicas, isr, partition_epoch
-                         [, successor]; absent before the first change
+                         [, successor, elr, adding, removing, absent]; no key before the
+                         first change
     deleted/<topic id>   name, partitions [, pending, deleted_ms]; until no broker has its folders
-    restore              id; another one after each restore of a backup that was declared
+    restore              id, another one after each restore of a backup that was declared
+                         [, import: that of the import that has made this store]
     changed              nothing; put with each change of topics, configurations and producer ids
 
 The broker epoch is the revision at which `broker/<id>` was created, the controller epoch that of
@@ -17,8 +19,10 @@ The broker epoch is the revision at which `broker/<id>` was created, the control
 
 A partition without a key has the state that follows from its topic's value: the first replica
 leads, in the incarnation that `brokers` names, with leader epoch 0, and all replicas are in the
-ISR. A topic without `replicas` was created by a standalone broker: its partitions have no leader
-until a controller elects one, which happens only if the brokers share one data directory.
+ISR. `enlarged` names other incarnations for all partitions from a number on: brokers that had lost
+their records between the creation and an enlargement. A topic without `replicas` was created by a
+standalone broker: its partitions have no leader until a controller elects one, which happens only
+if the brokers share one data directory.
 """
 
 import json
@@ -77,6 +81,7 @@ class Registration(NamedTuple):
     rack: str | None
     host: str  # brokers with the same one fail together
     state: BrokerState
+    intact_since: int = NO_EPOCH  # its directory has lost nothing since; NO_EPOCH: since this one
 
     def endpoint(self, protocol: str) -> Endpoint | None:
         """Return the first listener that serves a protocol, None if there is none.
@@ -84,6 +89,13 @@ class Registration(NamedTuple):
         A listener without a name serves all protocols.
         """
         return next((each for each in self.endpoints if each.name in ("", protocol)), None)
+
+
+class Restore(NamedTuple):
+    """The value of `restore`."""
+
+    id: str  # another one whenever the store's revisions do not follow those before
+    imported: str = NO_RESTORE  # the id of the import that has made this store
 
 
 class ControllerClaim(NamedTuple):
@@ -100,6 +112,14 @@ class TopicRecord(NamedTuple):
     partitions: int
     replicas: tuple[Replicas, ...]  # of each partition; empty: created by a standalone broker
     broker_epochs: Mapping[int, int]  # broker epochs when it was placed on them
+    enlarged: tuple[tuple[int, Mapping[int, int]], ...] = ()  # others, from a partition on
+
+    def epochs_of(self, partition: int) -> Mapping[int, int]:
+        """Return the broker epochs that count for a partition."""
+        for first, epochs in reversed(self.enlarged):
+            if partition >= first:
+                return epochs
+        return self.broker_epochs
 
 
 class PartitionState(NamedTuple):
@@ -112,6 +132,16 @@ class PartitionState(NamedTuple):
     isr: Replicas
     partition_epoch: int  # increases with every change
     successor: int = NO_LEADER  # the leader has stopped, or will, and hands over to this broker
+    elr: Replicas = ()  # not in the ISR, and they have all that may have been acknowledged
+    adding: Replicas = ()  # replicas that a reassignment adds
+    removing: Replicas = ()  # replicas that it removes once all those are in the ISR
+    # Members of ISR and ELR that were not registered when this was written, and the revision as of
+    # which each of them had everything (eligibility.py).
+    absent: tuple[tuple[int, int], ...] = ()
+
+    def min_isr(self, configured: int) -> int:
+        """Return the min.insync.replicas in force, which replicas being added do not raise."""
+        return min(configured, max(len(self.replicas) - len(self.adding), 1))
 
     def is_served_by(self, broker_id: int, broker_epoch: int) -> bool:
         """Return whether a broker's incarnation may serve the partition, if it is not fenced."""
@@ -188,15 +218,16 @@ def parse_cluster(entry: KeyValue) -> str:
 
 def registration_value(registration: Registration) -> bytes:
     """Return the value of `broker/<id>`."""
-    return _json(
-        {
-            "incarnation": registration.incarnation,
-            "endpoints": [list(each) for each in registration.endpoints],
-            "rack": registration.rack,
-            "host": registration.host,
-            "state": registration.state.value,
-        }
-    )
+    value: dict[str, object] = {
+        "incarnation": registration.incarnation,
+        "endpoints": [list(each) for each in registration.endpoints],
+        "rack": registration.rack,
+        "host": registration.host,
+        "state": registration.state.value,
+    }
+    if registration.intact_since != NO_EPOCH:
+        value["intact_since"] = registration.intact_since
+    return _json(value)
 
 
 def parse_registration(entry: KeyValue) -> Registration:
@@ -208,9 +239,12 @@ def parse_registration(entry: KeyValue) -> Registration:
             "rack": str() | None as rack,
             "host": str(host),
             "state": "running" | "draining" as state,
+            **more,
         }:
             parsed = tuple(_endpoint(entry, each) for each in endpoints)
-            return Registration(incarnation, parsed, rack, host, BrokerState(state))
+            since = more.get("intact_since", NO_EPOCH)
+            if _are_counts([since]):
+                return Registration(incarnation, parsed, rack, host, BrokerState(state), since)
     raise _damaged(entry)
 
 
@@ -219,18 +253,26 @@ def changed_value() -> bytes:
     return _json({})
 
 
-def restore_value(restore_id: str) -> bytes:
+def restore_value(restore: Restore) -> bytes:
     """Return the value of `restore`."""
-    return _json({"id": restore_id})
+    value = {"id": restore.id}
+    if restore.imported != NO_RESTORE:
+        value["import"] = restore.imported
+    return _json(value)
 
 
-def parse_restore(entry: KeyValue | None) -> str:
-    """Return the id of the store's last restore; StorageError when it is damaged or newer."""
+def parse_restore(entry: KeyValue | None) -> Restore:
+    """Return the store's last restore; StorageError when it is damaged or newer."""
     if entry is None:
-        return NO_RESTORE
+        return Restore(NO_RESTORE)
     match _object(entry):
-        case {"id": str(restore_id)}:
-            return id_to_text(_id(entry.key, restore_id.encode()))
+        case {"id": str(restore_id), **more}:
+            imported = more.get("import", NO_RESTORE)
+            if imported != NO_RESTORE:
+                if not isinstance(imported, str):
+                    raise _damaged(entry)
+                imported = id_to_text(_id(entry.key, imported.encode()))
+            return Restore(id_to_text(_id(entry.key, restore_id.encode())), imported)
     raise _damaged(entry)
 
 
@@ -252,8 +294,14 @@ def topic_value(topic: TopicRecord) -> bytes:
     value: dict[str, object] = {"id": id_to_text(topic.topic_id), "partitions": topic.partitions}
     if topic.replicas:
         value["replicas"] = topic.replicas
-        value["brokers"] = {str(each): epoch for each, epoch in topic.broker_epochs.items()}
+        value["brokers"] = _shown_epochs(topic.broker_epochs)
+        if topic.enlarged:
+            value["enlarged"] = [[first, _shown_epochs(epochs)] for first, epochs in topic.enlarged]
     return _json(value)
+
+
+def _shown_epochs(epochs: Mapping[int, int]) -> dict[str, int]:
+    return {str(each): epoch for each, epoch in epochs.items()}
 
 
 def topic_name_value(name: str) -> bytes:
@@ -286,9 +334,8 @@ def topic_in_slices(entry: KeyValue) -> Slices[TopicRecord]:
             raise _damaged(entry)
         case _:
             return TopicRecord(topic_id, partitions, (), {})
-    epochs = {_number(entry.key, each.encode()): epoch for each, epoch in brokers.items()}
-    if not _are_counts(list(epochs.values())):
-        raise _damaged(entry)
+    epochs = _epochs(entry, brokers)
+    enlarged = _enlarged(entry, value.get("enlarged", []))
     if partitions > _PARTITIONS_AT_ONCE:
         yield
     try:
@@ -296,23 +343,64 @@ def topic_in_slices(entry: KeyValue) -> Slices[TopicRecord]:
         replicas = tuple([unique[tuple(each)] for each in lists])
     except TypeError:  # no lists, or lists of lists
         raise _damaged(entry) from None
-    if not all(_are_replicas(each) and each[0] in epochs for each in unique):
+    if not _are_placed(replicas, unique, epochs, enlarged):
         raise _damaged(entry)
     if partitions > _PARTITIONS_AT_ONCE:
         yield
-    return TopicRecord(topic_id, partitions, replicas, epochs)
+    return TopicRecord(topic_id, partitions, replicas, epochs, enlarged)
+
+
+def _epochs(entry: KeyValue, brokers: dict[str, Any]) -> dict[int, int]:
+    epochs = {_number(entry.key, each.encode()): epoch for each, epoch in brokers.items()}
+    if not _are_counts(list(epochs.values())):
+        raise _damaged(entry)
+    return epochs
+
+
+def _enlarged(entry: KeyValue, parts: object) -> tuple[tuple[int, dict[int, int]], ...]:
+    if not isinstance(parts, list):
+        raise _damaged(entry)
+    parsed: list[tuple[int, dict[int, int]]] = []
+    for part in parts:
+        match part:
+            case [first, dict(brokers)] if _are_counts([first]):
+                parsed.append((first, _epochs(entry, brokers)))
+            case _:
+                raise _damaged(entry)
+    return tuple(parsed)
 
 
 def partition_value(state: PartitionState) -> bytes:
     """Return the value of `part/<topic id>/<n>`."""
     # The tuples of Python are not JSON, its lists of numbers are; json.dumps takes five times as
     # long, for each of the partitions that a failed broker has led.
-    successor = "" if state.successor == NO_LEADER else f', "successor": {state.successor}'
+    more = "" if state.successor == NO_LEADER else f', "successor": {state.successor}'
+    if state.elr:
+        more += f', "elr": {list(state.elr)}'
+    if state.adding:
+        more += f', "adding": {list(state.adding)}'
+    if state.removing:
+        more += f', "removing": {list(state.removing)}'
+    if state.absent:
+        more += f', "absent": {[list(each) for each in state.absent]}'
     return (
         f'{{"version": {VERSION}, "leader": {state.leader}, "leader_epoch": {state.leader_epoch},'
         f' "broker_epoch": {state.broker_epoch}, "replicas": {list(state.replicas)},'
-        f' "isr": {list(state.isr)}, "partition_epoch": {state.partition_epoch}{successor}}}'
+        f' "isr": {list(state.isr)}, "partition_epoch": {state.partition_epoch}{more}}}'
     ).encode()
+
+
+def committed(state: PartitionState) -> int:
+    """Return how many members of a stored ISR count for min.insync.replicas (isr.py).
+
+    A log compares it with the smaller of that setting and the number of replicas. So all replicas
+    are returned as soon as those in sync are as many as there are without those being added:
+    `PartitionState.min_isr`.
+    """
+    if state.elr or state.leader == NO_LEADER:
+        return 0
+    is_full = len(state.isr) >= max(len(state.replicas) - len(state.adding), 1)
+    return len(state.replicas) if is_full else len(state.isr)
 
 
 def parse_partition(entry: KeyValue) -> PartitionState:
@@ -327,10 +415,14 @@ def parse_partition(entry: KeyValue) -> PartitionState:
             tuple(value["isr"]),
             value["partition_epoch"],
             value.get("successor", NO_LEADER),
+            tuple(value.get("elr", ())),
+            tuple(value.get("adding", ())),
+            tuple(value.get("removing", ())),
+            tuple([(broker, revision) for broker, revision in value.get("absent", ())]),
         )
         if _is_possible(state):
             return state
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         pass  # the same message as for impossible values
     raise _damaged(entry)
 
@@ -398,22 +490,65 @@ def _endpoint(entry: KeyValue, endpoint: object) -> Endpoint:
 
 
 def _is_possible(state: PartitionState) -> bool:
-    leader, leader_epoch, broker_epoch, replicas, isr, partition_epoch, successor = state
+    leader, leader_epoch, broker_epoch, replicas, _, partition_epoch, successor = state[:7]
     if not _are_counts((leader_epoch, broker_epoch, partition_epoch, *replicas)):
         return False
-    if len(set(replicas)) != len(replicas) or len(set(isr)) != len(isr):
-        return False
-    if not set(isr).issubset(replicas) or successor == leader != NO_LEADER:
+    if not _are_possible_members(state) or successor == leader != NO_LEADER:
         return False
     if type(leader) is not int or type(successor) is not int:
         return False
     if leader == NO_LEADER:
         return successor == NO_LEADER
-    return leader in isr and successor >= NO_LEADER
+    return leader in state.isr and successor >= NO_LEADER
+
+
+def _are_possible_members(state: PartitionState) -> bool:
+    replicas, members = set(state.replicas), state.isr + state.elr
+    if len(replicas) != len(state.replicas) or len(set(members)) != len(members):
+        return False
+    if not replicas.issuperset(members):
+        return False
+    if (state.adding or state.removing) and not _is_possible_reassignment(state):
+        return False
+    return not state.absent or _are_possible_absentees(state)
+
+
+def _is_possible_reassignment(state: PartitionState) -> bool:
+    moved = state.adding + state.removing
+    return len(set(moved)) == len(moved) and set(moved).issubset(state.replicas)
+
+
+def _are_possible_absentees(state: PartitionState) -> bool:
+    absent = [each for each, _ in state.absent]
+    return (
+        _are_counts(revision for _, revision in state.absent)
+        and len(set(absent)) == len(absent)
+        and set(absent).issubset(state.isr + state.elr)
+    )
 
 
 def _are_replicas(replicas: tuple[object, ...]) -> bool:
     return 0 < len(replicas) == len(set(replicas)) and _are_counts(replicas)
+
+
+def _are_placed(
+    replicas: tuple[Replicas, ...],
+    unique: Iterable[Replicas],
+    epochs: Mapping[int, int],
+    enlarged: tuple[tuple[int, Mapping[int, int]], ...],
+) -> bool:
+    """Return whether the epoch of each first replica is known."""
+    if not all(_are_replicas(each) and each[0] in epochs for each in unique):
+        return False
+    if not enlarged:
+        return True
+    firsts = [first for first, _ in enlarged]
+    ends = [*firsts[1:], len(replicas)]
+    return firsts == sorted(firsts) and all(
+        each[0] in others
+        for (first, others), end in zip(enlarged, ends, strict=True)
+        for each in replicas[first:end]
+    )
 
 
 def _are_counts(values: Iterable[object]) -> bool:

@@ -12,10 +12,11 @@ has folders of it.
 
 An enlarged topic keeps the broker epochs of its creation, because the states of its old partitions
 follow from them. A new partition whose preferred leader has restarted since then has no leader
-until the controller has elected one.
+until the controller has elected one. If a broker has lost its records since then, the topic gets
+other epochs for its new partitions: none of their replicas has lost anything (eligibility.py).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from broker.core.cluster import records
 from broker.core.cluster.image import ClusterImage, Topic
@@ -64,15 +65,11 @@ def enlargement(image: ClusterImage, topic: Topic, added: tuple[Replicas, ...]) 
 
     A topic of a standalone broker remains one without replicas.
     """
-    placed_on = _epochs(image, added)
-    record = topic.record._replace(
-        partitions=topic.record.partitions + len(added),
-    )
+    placed_on, first = _epochs(image, added), topic.record.partitions
+    record = topic.record._replace(partitions=first + len(added))
     if record.replicas:
-        record = record._replace(
-            replicas=record.replicas + added,
-            broker_epochs={**placed_on, **record.broker_epochs},
-        )
+        record = record._replace(replicas=record.replicas + added)
+        record = _with_epochs(image, record, first, placed_on)
     key = metadata.topic_key(topic.name)
     guards: list[Guard] = [Unchanged(key, topic.mod_revision), *_are_registered(placed_on.items())]
     return Transaction(guards, [Put(key, records.topic_value(record))])
@@ -120,6 +117,43 @@ def confirmation(image: ClusterImage, topic_id: bytes, broker_id: int) -> Transa
     key = metadata.deleted_topic_key(topic_id)
     value = records.deleted_value(stored.topic._replace(pending=rest))
     return Transaction([Unchanged(key, stored.mod_revision)], [Put(key, value)])
+
+
+def _with_epochs(
+    image: ClusterImage, record: TopicRecord, first: int, placed_on: Mapping[int, int]
+) -> TopicRecord:
+    """Return a record with the broker epochs that its partitions have from `first` on."""
+    known = record.epochs_of(first)
+    record = record._replace(broker_epochs={**placed_on, **record.broker_epochs})
+    has_lost = any(
+        each in known and image.brokers[each].intact_since > known[each] for each in placed_on
+    )
+    if has_lost:
+        return record._replace(enlarged=(*record.enlarged, (first, placed_on)))
+    if not record.enlarged or placed_on.keys() <= known.keys():
+        return record
+    return record._replace(enlarged=(*record.enlarged, (first, {**placed_on, **known})))
+
+
+def check(image: ClusterImage, assignments: Sequence[Sequence[int]]) -> None:
+    """Check the replicas that a client wants for the partitions of a topic.
+
+    Raises:
+        RequestError: INVALID_REPLICA_ASSIGNMENT, when a partition has none, one twice, another
+            number of replicas than the others, or one on a broker that is not registered.
+    """
+    for replicas in assignments:
+        if not 0 < len(replicas) == len(set(replicas)):
+            raise RequestError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"replicas {list(replicas)}: a partition has one or more, each on another broker",
+            )
+        if len(replicas) != len(assignments[0]):
+            raise RequestError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"replicas {list(replicas)}: all partitions have the same number of them",
+            )
+    _epochs(image, [tuple(each) for each in assignments])
 
 
 def _epochs(image: ClusterImage, replicas: Iterable[Replicas]) -> dict[int, int]:

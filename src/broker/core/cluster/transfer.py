@@ -7,13 +7,18 @@
 Revisions of another store mean nothing, so broker epochs become NO_EPOCH: a controller elects all
 leaders anew, with higher leader epochs. Leader epochs are kept. What a standalone broker has
 becomes a cluster in which its node.id leads and holds everything.
+
+ISR, ELR and reassignments are kept. An imported state names its members as of the import
+(eligibility.py): whoever imports says by that that the directories are what they were. A directory
+that has been intact in the other store registers with a revision before all others; the one that
+it had there means nothing here. A directory that was emptied afterwards is one of a later revision.
 """
 
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from broker.core.cluster import records
+from broker.core.cluster import eligibility, records
 from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState, Transaction
 from broker.model.errors import ConfigError, StorageError
@@ -115,9 +120,12 @@ def imported(header: Header, entries: Iterable[KeyValue], now_ms: int) -> Iterat
         elif entry.key.startswith(metadata.TOPICS):
             topic = records.parse_topic(entry)
             epochs = dict.fromkeys(topic.broker_epochs, NO_EPOCH)
-            yield Put(entry.key, records.topic_value(topic._replace(broker_epochs=epochs)))
+            for _, others in topic.enlarged:
+                epochs.update(dict.fromkeys(others, NO_EPOCH))
+            topic = topic._replace(broker_epochs=epochs, enlarged=())
+            yield Put(entry.key, records.topic_value(topic))
         elif entry.key.startswith(records.PARTITIONS):
-            state = _without_leader(records.parse_partition(entry))
+            state = _without_leader(records.parse_partition(entry))._replace(absent=())
             yield Put(entry.key, records.partition_value(state))
         else:
             yield Put(entry.key, entry.value)
@@ -164,18 +172,18 @@ def _without_leader(state: PartitionState) -> PartitionState:
 def bumped(image: ClusterImage) -> list[Transaction]:
     """Return transactions that raise the leader epoch of each partition by LEADER_EPOCHS_BUMPED.
 
-    For a store that was restored from an old backup: logs may have higher epochs than it has.
+    For a store that was restored from an old backup: logs may have higher epochs than it has. No
+    broker runs, so all members are absent, as of the revision of the backup; members of an old ELR
+    may lack what was acknowledged after the backup, and are none any more.
     """
     operations: list[tuple[metadata.Guard, Put]] = []
     for topic_id, topic in image.topics.items():
         for number in range(topic.record.partitions):
-            state = image.state(topic_id, number)
-            if state is None or not state.replicas:
+            found = eligibility.known(image, topic_id, number)
+            if found is None or not found.state.replicas:
                 continue
-            raised = _without_leader(state)._replace(
-                leader_epoch=state.leader_epoch + LEADER_EPOCHS_BUMPED,
-                partition_epoch=state.partition_epoch + 1,
-            )
+            epoch = found.state.leader_epoch + LEADER_EPOCHS_BUMPED
+            raised = found.next(_without_leader(found.state)._replace(leader_epoch=epoch, elr=()))
             guard = image.guard(topic_id, number)
             operations.append((guard, Put(guard.key, records.partition_value(raised))))
     size = CLUSTER_CHANGES_PER_TRANSACTION

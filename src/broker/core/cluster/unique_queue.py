@@ -26,6 +26,10 @@ class UniqueQueue(Generic[_T]):
             self._items.add(item)
             self._order.append(item)
 
+    def first(self) -> _T:
+        """Return the first item."""
+        return self._order[0]
+
     def popleft(self) -> _T:
         """Remove and return the first item."""
         item = self._order.popleft()

@@ -19,6 +19,8 @@ A refused transaction means that the image was old in one of its keys. All of it
 in transactions of half the size, so that one busy key does not keep 99 others waiting; the size
 doubles with each one that is applied. A transaction whose outcome is unknown may be applied later:
 then the guards of whatever was decided after it no longer hold, and that is decided again.
+
+Equal guards of several changes are one, and no transaction has more than a store takes.
 """
 
 from collections import deque
@@ -33,12 +35,14 @@ from broker.model.limits import (
     CLUSTER_PARTITIONS_PER_STEP,
     CLUSTER_RETRY_MS,
     CLUSTER_WRITES_IN_FLIGHT_MAX,
+    METADATA_OPS_PER_TRANSACTION_MAX,
 )
 from broker.storage.metadata import Guard, Operation
 
 Item: TypeAlias = tuple[bytes, int]  # a topic id and a partition, or a number below 0
-Change: TypeAlias = tuple[Guard, Operation]
+Change: TypeAlias = tuple[Sequence[Guard], Operation]
 
+_GUARDS_BESIDES_REPLICAS = 2  # that of its key; a leader that shares its directory is no replica
 _LOOKS_PER_CHANGE = CLUSTER_PARTITIONS_PER_STEP // CLUSTER_CHANGES_PER_TRANSACTION
 
 
@@ -78,7 +82,7 @@ class GuardedWrites:
         Args:
             image: what decisions are made from.
             fence: a guard of every transaction: that its maker may still change anything.
-            decide: returns the change of an item's key and its guard, or None.
+            decide: returns the change of an item's key and the guards of it, or None.
         """
         self.in_flight = 0  # transactions
         self._image = image
@@ -130,24 +134,37 @@ class GuardedWrites:
         One call is a slice of at most 2 ms.
         """
         items: list[Item] = []
-        guards: list[Guard] = []
+        guards: dict[Guard, None] = {self._fence: None}
         operations: list[Operation] = []
         looks = CLUSTER_PARTITIONS_PER_STEP
         for queue in (self._urgent, self._marked):
             while queue and looks > 0 and len(items) < self._size:
-                item = queue.popleft()
+                item = queue.first()
+                if (
+                    items
+                    and len(guards) + self._guards_max(item) > METADATA_OPS_PER_TRANSACTION_MAX
+                ):
+                    looks = 0
+                    break
+                queue.popleft()
                 looks -= 1
                 change = None if item in self._in_flight else self._decide(item)
                 if change is not None:
                     looks -= _LOOKS_PER_CHANGE - 1
                     items.append(item)
-                    guards.append(change[0])
+                    guards.update(dict.fromkeys(change[0]))
                     operations.append(change[1])
                     self._in_flight.add(item)
         if not items:
             return None
         self.in_flight += 1
-        return Write(items, Transaction([self._fence, *guards], operations))
+        return Write(items, Transaction(list(guards), operations))
+
+    def _guards_max(self, item: Item) -> int:
+        """Return how many guards a change of an item has at most."""
+        state = self._image.state(*item) if item[1] >= 0 else None
+        members = 0 if state is None else len(state.replicas)
+        return members + _GUARDS_BESIDES_REPLICAS
 
     def applied(self, write: Write, revision: int) -> None:
         """Note that a transaction was applied."""
@@ -183,13 +200,17 @@ class GuardedWrites:
                 self._release(applied[1])
             else:
                 self._applied.append(applied)
-        refused, self._refused = self._refused, []
-        for items in refused:
+        # What is left of very many is decided at the next change, or when it has waited.
+        refused = [items for items in self._refused if items]
+        self._refused = refused[CLUSTER_WRITES_IN_FLIGHT_MAX:]
+        for items in refused[:CLUSTER_WRITES_IN_FLIGHT_MAX]:
             self._decide_again(items)
 
     def tick(self, now_ms: int) -> None:
-        """Decide again what has waited long enough."""
-        while self._waiting and self._waiting[0][0] <= now_ms:
+        """Decide again some of what has waited long enough: as much as takes 1 ms."""
+        for _ in range(CLUSTER_WRITES_IN_FLIGHT_MAX):
+            if not self._waiting or self._waiting[0][0] > now_ms:
+                break
             self._decide_again(self._waiting.popleft()[1])
 
     def _decide_again(self, items: list[Item]) -> None:

@@ -12,6 +12,10 @@ returned. When an append fails or the log goes offline, the machine is dropped, 
 are answered with an error that makes clients look for the coordinator again, and the next command
 loads a new machine from the log. The same happens while another broker may lead the partition: what
 this one decides is not acknowledged then.
+
+A log with other replicas may become durable late. While too few of them are in sync, and after
+COORDINATOR_REPLY_MS, waiting replies are refused in the same way; the machine keeps what it has
+replayed, which is in the log, and becomes durable with what follows.
 """
 
 import logging
@@ -20,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import partial
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeAlias, TypeVar, cast
 
 from broker.codec import encode
 from broker.codec.control_records import Marker, encode_marker
@@ -29,8 +33,14 @@ from broker.core.coordination.machine import Decision, Machine, RecordFormat, To
 from broker.core.coordination.notes import Notes
 from broker.core.logs.log import InternalLog
 from broker.model.clock import Clock
-from broker.model.errors import DiskFull, ErrorCode, PolylogError, TooManyProducers
-from broker.model.limits import BATCH_BYTES_MAX, REPLIES_PER_TURN
+from broker.model.errors import (
+    DiskFull,
+    ErrorCode,
+    PolylogError,
+    TooFewReplicas,
+    TooManyProducers,
+)
+from broker.model.limits import BATCH_BYTES_MAX, COORDINATOR_REPLY_MS, REPLIES_PER_TURN
 
 logger = logging.getLogger(__name__)
 
@@ -47,18 +57,31 @@ def put_response(future: Future[ResponseT], response: ResponseT) -> None:
 class Waiter(Generic[ResponseT]):
     """A request that waits for its response: the token that this driver gives to machines."""
 
-    __slots__ = ("_refusal", "answer")
+    __slots__ = ("_refusal", "answer", "is_patient")
 
     def __init__(
-        self, answer: Callable[[ResponseT], None], refusal: Callable[[ErrorCode], ResponseT]
+        self,
+        answer: Callable[[ResponseT], None],
+        refusal: Callable[[ErrorCode], ResponseT],
+        *,
+        is_patient: bool = False,
     ) -> None:
-        """Keep what sends the response, and how an error is expressed in one of its kind."""
+        """Keep what sends the response, and how an error is expressed in one of its kind.
+
+        `is_patient`: it waits for what was appended as long as that may become durable. Nobody else
+        would ask again for what follows from it.
+        """
         self.answer = answer
+        self.is_patient = is_patient
         self._refusal = refusal
 
     def refuse(self, error: ErrorCode) -> None:
         """Respond with an error."""
         self.answer(self._refusal(error))
+
+
+# The end of what was appended, when the replies are refused (0: never), and the replies.
+_Held: TypeAlias = tuple[int, int, list[tuple[Token, ResponseT]]]
 
 
 class PartitionState(Enum):
@@ -101,7 +124,8 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         self._load_is_waiting = False
         self._end_offset = log.log_end_offset
         self._awaited_offset = 0  # the log will call back when this offset is durable
-        self._held: deque[tuple[int, list[tuple[Token, ResponseT]]]] = deque()
+        # End offset, when they are refused (0: never), and the replies.
+        self._held: deque[_Held[ResponseT]] = deque()
         self._replies_later = False  # this turn has sent REPLIES_PER_TURN
         self._in_steps: set[Token] = set()  # requests whose decisions are not all applied yet
 
@@ -163,7 +187,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
 
     def _continue_load(self, is_durable: bool) -> None:
         self._load_is_waiting = False
-        if is_durable:
+        if is_durable or (self._log.lacks_replicas and not self._log.is_offline):
             self._wake()
         else:
             self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -173,8 +197,8 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
     def apply(self, decision: Decision[RecordT, ResponseT]) -> bool:
         """Append, replay, and send the replies once everything appended so far is durable.
 
-        Return False when the disk had no space for the records: the decision has no effect, and
-        its requests are refused.
+        Return False when the disk had no space for the records, or too few replicas are in sync:
+        the decision has no effect, and its requests are refused.
         """
         self.check()
         is_active = self.state is PartitionState.ACTIVE
@@ -185,7 +209,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             self._notes.log([f"records refused partition={self.name} reason={error}"])
             _refuse((token for token, _ in decision.replies), ErrorCode.POLICY_VIOLATION)
             return True
-        except DiskFull as error:
+        except (DiskFull, TooFewReplicas) as error:
             self._notes.log([f"records refused partition={self.name} reason={error}"])
             _refuse((token for token, _ in decision.replies), ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return False
@@ -234,7 +258,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             batch = encode_marker(marker, leader_epoch=epoch, timestamp_ms=now_ms)
             try:
                 is_appended = self._append_batch(batch, 1)
-            except DiskFull:  # the requester retries
+            except (DiskFull, TooFewReplicas):  # the requester retries
                 waiter.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
                 return
             if is_appended:
@@ -246,12 +270,17 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
 
     def _hold(self, replies: list[tuple[Token, ResponseT]]) -> None:
         if replies:
-            self._held.append((self._end_offset, replies))
+            due_ms = 0
+            if self._log.is_replicated:
+                due_ms = self._clock.monotonic_ms() + COORDINATOR_REPLY_MS
+            self._held.append((self._end_offset, due_ms, replies))
             self._release_or_wait()
 
     def _release_or_wait(self) -> None:
         if self._end_offset <= self._log.high_watermark:
             self._release(is_durable=True)
+        elif self._log.lacks_replicas:
+            self._refuse_held()
         elif self._end_offset > self._awaited_offset:
             self._awaited_offset = self._end_offset
             self._log.when_durable(self._end_offset, self._release)
@@ -276,7 +305,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
     def _append_batch(self, batch: bytes, count: int) -> bool:
         try:
             self._end_offset = self._log.append_internal(batch) + count
-        except (TooManyProducers, DiskFull):
+        except (TooManyProducers, DiskFull, TooFewReplicas):
             raise  # not a failure of the log
         except PolylogError as error:
             return self._failed(error)
@@ -296,6 +325,10 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         Also if another broker may coordinate the partition by now.
         """
         if not is_durable:
+            self._awaited_offset = 0
+            if self._log.lacks_replicas and self._log.is_led and not self._log.is_offline:
+                self._refuse_held()
+                return
             self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if not self._log.is_led:
             self.unload(ErrorCode.NOT_COORDINATOR)
@@ -303,11 +336,11 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             return
         budget = 0 if self._replies_later else REPLIES_PER_TURN
         while self.has_replies and budget > 0:
-            end_offset, replies = self._held.popleft()
+            end_offset, due_ms, replies = self._held.popleft()
             for token, response in replies[:budget]:
                 _waiter(token).answer(response)
             if len(replies) > budget:
-                self._held.appendleft((end_offset, replies[budget:]))
+                self._held.appendleft((end_offset, due_ms, replies[budget:]))
             budget -= len(replies)
         if self.has_replies and not self._replies_later:
             self._replies_later = True
@@ -324,6 +357,30 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         if self.has_replies:
             self._release(is_durable=True)
 
+    @property
+    def due_ms(self) -> int | None:
+        """When `refuse_late` has to be called; None: no reply waits for other replicas."""
+        return self._held[0][1] or None if self._held else None
+
+    def refuse_late(self, now_ms: int) -> None:
+        """Refuse the replies that have waited for other replicas for too long."""
+        late: list[_Held[ResponseT]] = []
+        while self._held and 0 < self._held[0][1] <= now_ms:
+            late.append(self._held.popleft())
+        kept = _refuse_impatient(late)
+        due_ms = now_ms + COORDINATOR_REPLY_MS
+        self._held.extendleft((end, due_ms, replies) for end, _, replies in reversed(kept))
+
+    def _refuse_held(self) -> None:
+        held = list(self._held)
+        self._held.clear()
+        kept = _refuse_impatient(held)
+        self._held.extendleft(reversed(kept))
+        if kept and kept[-1][0] > self._awaited_offset:
+            # (As often as the replicas become too few.)
+            self._awaited_offset = kept[-1][0]
+            self._log.when_durable(kept[-1][0], self._release)
+
     # ---- stop ------------------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -338,7 +395,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         if self.state is PartitionState.UNLOADED:
             return
         self.state = PartitionState.UNLOADED
-        held = [token for _, replies in self._held for token, _ in replies]
+        held = [token for _, _, replies in self._held for token, _ in replies]
         self._held.clear()
         _refuse([*held, *self._machine.waiting(), *self._in_steps], error)
 
@@ -346,6 +403,19 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
 def _waiter(token: Token) -> Waiter[object]:
     """Return the token as the Waiter that it is: machines do not look inside."""
     return cast("Waiter[object]", token)
+
+
+def _refuse_impatient(held: "Iterable[_Held[ResponseT]]") -> "list[_Held[ResponseT]]":
+    """Refuse replies because of too few replicas; return those that go on waiting."""
+    kept: list[_Held[ResponseT]] = []
+    refused: list[Token] = []
+    for end_offset, due_ms, replies in held:
+        patient = [each for each in replies if _waiter(each[0]).is_patient]
+        refused += [token for token, _ in replies if not _waiter(token).is_patient]
+        if patient:
+            kept.append((end_offset, due_ms, patient))
+    _refuse(refused, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return kept
 
 
 def _refuse(tokens: Iterable[Token], error: ErrorCode) -> None:

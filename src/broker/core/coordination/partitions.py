@@ -360,6 +360,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         for partition in list(self._partitions.values()):
             partition.driver.check()
             partition.driver.send_replies()
+            partition.driver.refuse_late(now.monotonic_ms)
             if partition.driver.wants_load_step and not is_loading:
                 is_loading = True  # one at a time, so that the first is ready as soon as possible
                 self._load_step(partition)
@@ -405,9 +406,8 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             elif partition.driver.state is PartitionState.ACTIVE:
                 if partition.work or partition.ticking:
                     return now.monotonic_ms
-                deadline_ms = partition.shard.next_deadline_ms()
-                if deadline_ms is not None:
-                    deadlines.append(deadline_ms)
+                both = partition.shard.next_deadline_ms(), partition.driver.due_ms
+                deadlines.extend(each for each in both if each is not None)
         return min(deadlines)
 
     def _run_work(
@@ -530,9 +530,9 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         is_unloaded = partition.driver.state is PartitionState.UNLOADED
         if is_unloaded or partition.driver.wants_load_step or partition.work:
             self._wake(self._environment.clock.monotonic_ms())
-        deadline_ms = partition.shard.next_deadline_ms()
-        if deadline_ms is not None:
-            self._wake(deadline_ms)
+        for deadline_ms in (partition.shard.next_deadline_ms(), partition.driver.due_ms):
+            if deadline_ms is not None:
+                self._wake(deadline_ms)
 
     def _wake(self, deadline_ms: int) -> None:
         """Ask to be called earlier than agreed."""

@@ -45,7 +45,10 @@ class ReadableLog(Protocol):
         """Read whole batches from the one that holds `offset` on; at least one if visible."""
 
     def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
-        """Call back when the high watermark reaches `offset`: True; False if the log failed."""
+        """Call back when the high watermark reaches `offset`: True; False if it cannot.
+
+        The log has failed then, follows another broker's, or too few replicas are in sync.
+        """
 
 
 class SyncedLog(ReadableLog, Protocol):
@@ -61,6 +64,14 @@ class InternalLog(SyncedLog, Protocol):
     @property
     def damaged_ranges(self) -> list[tuple[int, int]]:
         """The (offset, end offset) of records that `read` refuses, ascending."""
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether other brokers have replicas of it: its high watermark depends on them."""
+
+    @property
+    def lacks_replicas(self) -> bool:
+        """Whether fewer replicas are in sync than min.insync.replicas."""
 
     def append_internal(self, batch: bytes) -> int:
         """Append a batch of the broker; return its base offset. StorageError when that fails.
@@ -111,6 +122,14 @@ class Log(TransactionalLog, Protocol):
         """The partition's number in its topic."""
 
     @property
+    def is_follower(self) -> bool:
+        """Whether it copies the log of another broker, and serves nobody."""
+
+    @property
+    def known_epoch(self) -> int:
+        """The leader epoch in which it leads or follows."""
+
+    @property
     def size(self) -> int:
         """Bytes of records."""
 
@@ -119,17 +138,41 @@ class Log(TransactionalLog, Protocol):
         """Whether the last append found no space on the disk, and is written later."""
 
     @property
+    def is_replicated(self) -> bool:
+        """Whether other brokers have replicas of it: its high watermark depends on them."""
+
+    @property
+    def lacks_replicas(self) -> bool:
+        """Whether fewer replicas are in sync than min.insync.replicas."""
+
+    def when_kept(self, offset: int, callback: Callable[[bool], None]) -> None:
+        """Call back when this replica has all below `offset`, whatever the others have."""
+
+    @property
+    def is_caught_up_leader(self) -> bool:
+        """Whether the high watermark has reached what the log had when this broker was elected."""
+
+    def nearest_replica(self, rack: bytes, racks: dict[int, bytes], offset: int) -> int:
+        """Return which other broker a reader of a rack should read from, -1 for none."""
+
+    @property
     def last_stable_offset(self) -> int:
         """The end of what a reader of committed records may read, exclusive."""
 
     def move_log_start(self, offset: int) -> None:
         """Move the log start offset forward, at most to the high watermark."""
 
+    def when_start_copied(self, offset: int, callback: Callable[[bool], None]) -> None:
+        """Call back when no replica in sync begins below `offset`: True; False if it is not led."""
+
     def has_batch(self, records: bytes) -> bool:
         """Whether a batch repeats one of its producer's last batches: it is appended only once."""
 
-    def append(self, records: bytes) -> AppendResult:
-        """Append a client's batch, without checks of the topic's configuration."""
+    def append(self, records: bytes, *, needs_replicas: bool = ...) -> AppendResult:
+        """Append a client's batch, without checks of the topic's configuration.
+
+        With `needs_replicas`, it is refused while too few replicas are in sync.
+        """
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int, int]]:
         """Return (producer id, first offset, marker's offset) of those with records in a range."""

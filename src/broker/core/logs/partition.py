@@ -16,6 +16,7 @@ from broker._native.kernel.checksum import crc32c
 from broker.core.logs.log import Log, SyncedLog
 from broker.core.scheduling.admission import Share
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import REPLICAS_WAIT_MS
 from broker.model.log_results import AppendResult, AppendStatus
 from broker.model.topic_config import TopicConfig
 
@@ -28,6 +29,7 @@ _LENGTH_END = 12  # the length counts the bytes after itself
 _CRC_POSITION = 17
 _TIMESTAMPS_POSITION = 27
 _LOG_APPEND_TIME = 0x08
+NOT_COPIED_TEXT = "the replicas in sync have not copied it in time"
 _ALL = -1  # Kafka's DeleteRecordsRequest.HIGH_WATERMARK
 _LENGTH = Struct(">i")
 _CRC = Struct(">I")
@@ -55,12 +57,16 @@ _REFUSALS = {
     AppendStatus.LOG_LOADING: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     AppendStatus.LOG_NOT_LED: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     AppendStatus.LOG_FULL: ErrorCode.DISK_FULL,
+    AppendStatus.LOG_TOO_FEW_REPLICAS: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
 
 
-def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> AppendResult:
+def append(
+    log: Log, config: TopicConfig, records: bytes, now_ms: int, *, is_for_all: bool = True
+) -> AppendResult:
     """Append a client's batch under its topic's configuration, or find it in the log already.
 
+    `is_for_all`: it is acknowledged by all replicas in sync, so there must be enough of them.
     Raises RequestError for a batch that is refused.
     """
     append_time_ms = -1
@@ -74,7 +80,7 @@ def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> Append
             _check_crc(records)
             append_time_ms = now_ms
             records = _stamp(records, now_ms)
-    result = log.append(records)
+    result = log.append(records, needs_replicas=is_for_all)
     if result.status not in _IS_IN_LOG:
         if result.status is AppendStatus.BATCH_TOO_LARGE:
             raise too_large(records, config.integer("max.message.bytes"))
@@ -181,29 +187,89 @@ async def wait_synced(log: SyncedLog, offset: int) -> bool:
     return await _called(partial(log.when_synced, offset))
 
 
+async def wait_start_copied(log: Log, start: int, timeout_ms: int) -> bool:
+    """Wait until no replica in sync begins below `start`; False if that takes too long."""
+    return not log.is_replicated or bool(
+        await _called_within(timeout_ms, partial(log.when_start_copied, start))
+    )
+
+
 async def _called(register: Callable[[Callable[[bool], None]], None]) -> bool:
     """Wait for the call of a callback, and return its argument."""
     called: Future[bool] = get_running_loop().create_future()
 
     def finish(is_good: bool) -> None:
-        if not called.done():  # who waits was cancelled: its connection or the broker is closed
+        if not called.done():  # it was cancelled: its connection or the broker is closed
             called.set_result(is_good)
 
     register(finish)
     return await called
 
 
-async def until_acknowledged(log: Log, offset: int, failure: str = "") -> None:
+async def _called_within(
+    timeout_ms: int, register: Callable[[Callable[[bool], None]], None]
+) -> bool | None:
+    """Wait for the call of a callback, and return its argument; None after the time.
+
+    (A timeout of asyncio needs a task, which a handler is not before its first wait.)
+    """
+    loop = get_running_loop()
+    called: Future[bool | None] = loop.create_future()
+
+    def finish(is_good: bool | None) -> None:
+        if not called.done():
+            called.set_result(is_good)
+
+    register(finish)
+    timer = loop.call_later(timeout_ms / 1000, finish, None)
+    try:
+        return await called
+    finally:
+        timer.cancel()
+
+
+async def until_acknowledged(
+    log: Log, offset: int, failure: str = "", *, is_for_all: bool = True
+) -> None:
     """Wait until a write that ends at `offset` may be acknowledged to its client.
 
-    It is durable then, and this broker still leads the partition. RequestError if that cannot be;
-    `failure` is its message for a log that has failed.
+    It is durable then on all replicas in sync, or with `is_for_all=False` on this one, and this
+    broker still leads the partition. RequestError if that cannot be, or takes too long; `failure`
+    is its message for a log that has failed.
     """
-    is_durable = await wait_durable(log, offset)
+    error = await acknowledgement(log, offset, REPLICAS_WAIT_MS, is_for_all=is_for_all)
     if not log.is_led:
         raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if not is_durable:
-        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, failure)
+    if error is ErrorCode.REQUEST_TIMED_OUT:
+        raise RequestError(error, NOT_COPIED_TEXT)
+    if error:
+        raise RequestError(error, failure if error is ErrorCode.KAFKA_STORAGE_ERROR else "")
+
+
+async def acknowledgement(
+    log: Log, offset: int, timeout_ms: int, *, is_for_all: bool = True
+) -> ErrorCode | None:
+    """Wait for a write that ends at `offset`; return why it cannot be acknowledged, or None.
+
+    With `is_for_all` it waits for all replicas in sync, otherwise for this one. Only a wait for
+    others ends after `timeout_ms`. Whether this broker still leads the partition is not checked.
+    """
+    if not log.is_replicated:
+        is_durable = await wait_durable(log, offset)
+    elif not is_for_all:
+        is_durable = await _called(partial(log.when_kept, offset))
+    elif log.lacks_replicas:
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    else:
+        called = await _called_within(timeout_ms, partial(log.when_durable, offset))
+        if called is None:
+            return ErrorCode.REQUEST_TIMED_OUT
+        is_durable = called
+    if is_durable:
+        return None
+    if log.is_offline or not (log.is_full or log.lacks_replicas):
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND  # a retry may still write it
 
 
 class LogWaiters:

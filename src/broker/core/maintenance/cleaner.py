@@ -82,7 +82,7 @@ class Cleaner:
         self._cleaning: tuple[str, asyncio.Future[None]] | None = None  # the pass over a folder
         self._swapping: str | None = None  # the folder in which a swap is under way
         self.is_paused = False  # set while the disk is full: a pass first takes space
-        self._saving: asyncio.Future[None] | None = None  # the last write that is not awaited
+        self._saving: asyncio.Future[bool] | None = None  # the last write that is not awaited
 
     def alter_settings(self, settings: Settings) -> None:
         """Use other settings from the next pass on, and check at once whether one is due."""
@@ -105,6 +105,14 @@ class Cleaner:
         self._forget(key for key in list(self._first_dirty) if key[0] == topic)
         for folder in {*self._uncleanable, *self._not_before}:
             if Path(folder).name.rpartition("-")[0] == topic:
+                self._uncleanable.discard(folder)
+                self._not_before.pop(folder, None)
+
+    def partition_removed(self, topic: str, partition: int) -> None:
+        """Forget a partition whose folder is removed, before this broker copies it anew."""
+        self._forget([(topic, partition)] if (topic, partition) in self._first_dirty else [])
+        for folder in {*self._uncleanable, *self._not_before}:
+            if Path(folder).name == f"{topic}-{partition}":
                 self._uncleanable.discard(folder)
                 self._not_before.pop(folder, None)
 
@@ -149,6 +157,19 @@ class Cleaner:
         if cleaning is not None and cleaning[0] == log.folder:
             cleaning[1].cancel()
             await asyncio.wait([cleaning[1]])
+
+    async def cut(self, log: PartitionLog, offset: int) -> None:
+        """End the pass over a log that is going to be cut at an offset.
+
+        What is appended from there on is dirty. StorageError when that cannot be made durable: a
+        start would take the log for compacted further than it is.
+        """
+        await self.leave(log)
+        key = (log.topic, log.partition)
+        if self._first_dirty.get(key, 0) > offset:
+            self._first_dirty[key] = offset
+            if not await self._save_first_dirty():
+                raise StorageError(f"{log.folder}: the end of its clean part cannot be written")
 
     def _may_clean(self, log: PartitionLog) -> bool:
         return (
@@ -303,10 +324,10 @@ class Cleaner:
         )
         await self._save_first_dirty()
 
-    async def _save_first_dirty(self) -> None:
+    async def _save_first_dirty(self) -> bool:
         offsets = dict(self._first_dirty)
         file = self._path / text_files.CLEANER_OFFSETS
-        await self._on_disk(partial(checkpoint.write_offsets, file, offsets))
+        return await self._on_disk(partial(checkpoint.write_offsets, file, offsets))
 
 
 def _time_at(log: PartitionLog, offset: int) -> int:

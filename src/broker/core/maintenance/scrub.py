@@ -69,8 +69,14 @@ class Scrub:
         self._on_disk = on_disk
         self._is_swapping = is_swapping
         self._settings = settings
+        self._on_damage: list[Callable[[PartitionLog], object]] = []
         self._waiting: deque[tuple[PartitionLog, int]] = deque(maxlen=limits.DIGESTS_WAITING_MAX)
         self._checked: dict[Closed, int] = {}  # when each was last checked, where that is known
+        self._cuts: Counter[str] = Counter()  # by folder: what was read before one says nothing
+
+    def when_damaged(self, callback: Callable[[PartitionLog], object]) -> None:
+        """Register a callback that gets a log whenever damage was found in it."""
+        self._on_damage.append(callback)
 
     # ---- segments just closed, or found broken -------------------------------------------------
 
@@ -86,6 +92,14 @@ class Scrub:
             for base in _closed(log):
                 if log.damages_of(base) and (log, base) not in self._waiting:
                     self._waiting.appendleft((log, base))
+
+    async def cut(self, log: PartitionLog, offset: int) -> None:
+        """Forget the segments of a log that is going to be cut at an offset: others may follow."""
+        self._cuts[log.folder] += 1
+        left = [(each, base) for each, base in self._waiting if each is not log or base < offset]
+        self._waiting = deque(left, maxlen=limits.DIGESTS_WAITING_MAX)
+        for segment in [each for each in self._checked if each.folder == log.folder]:
+            del self._checked[segment]
 
     async def follow(self) -> None:
         """Take the digest of every segment soon after it was closed; runs until cancelled."""
@@ -150,14 +164,15 @@ class Scrub:
 
     async def _look_at(self, log: PartitionLog, base: int, bytes_per_second: int | None) -> None:
         """Check one segment; write its digest, or report and refuse its damage."""
-        folder = Path(log.folder)
+        folder, cuts = Path(log.folder), self._cuts[log.folder]
         try:
             found = await self._examined(folder, base, _end(log, base), bytes_per_second)
         except (StorageError, CodecError, FileNotFoundError) as error:
             if log.is_in_service and base in _closed(log):
                 _log.warning("segment not checked: folder=%s error=%s", folder.name, error)
             return
-        if not log.is_in_service or not self._is_steady(log, base):
+        is_same = cuts == self._cuts[log.folder]
+        if not is_same or not log.is_in_service or not self._is_steady(log, base):
             return
         now_ms = self._clock.wall_ms()
         self._checked[Closed(log.folder, base)] = now_ms
@@ -220,6 +235,8 @@ class Scrub:
         if ranges:
             keep = partial(damages.write, folder, base, found.size, ranges, found.inode)
             await self._on_disk(keep)
+            for callback in self._on_damage:
+                callback(log)
         elif before:
             _log.warning(
                 "a damaged segment is intact again: folder=%s segment=%s",

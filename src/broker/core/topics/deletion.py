@@ -86,6 +86,15 @@ class Deletions:
         for topic in recorded:
             self._schedule(topic, self._waiting(topic), 0)
 
+    def put_away_moved(self, topic: str, topic_id: bytes, number: int) -> list[Path]:
+        """Rename the folder of a partition whose replicas other brokers have; return its path.
+
+        In the I/O thread. `remove` is next; a start removes what a crash has left.
+        """
+        self._folders.put_away(topic, topic_id, [number], is_name_taken=True)
+        self._folders.sync()
+        return list(self._folders.waiting(topic, topic_id, [number]))
+
     def remove(self, folders: Iterable[Path]) -> None:
         """Remove folders that no record refers to."""
         removal = _Removal(0, deque(folders), None)

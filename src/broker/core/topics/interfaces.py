@@ -3,13 +3,16 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
+from broker.core.topics.roles import ANY_EPOCH, Role
 from broker.model.topic_config import TopicConfig
 
 
 class TopicTable(Protocol):
     """The native table in which the native path looks up partitions."""
 
-    def add(self, name: str, topic_id: bytes, logs: list[Any]) -> None:
+    def add(
+        self, name: str, topic_id: bytes, logs: list[Any], followed: dict[int, Any] | None = None
+    ) -> None:
         """Register a topic's logs, as `PartitionLogs` returns them, or replace them with more."""
 
     def remove(self, name: str) -> None:
@@ -17,24 +20,28 @@ class TopicTable(Protocol):
 
 
 class Leadership(Protocol):
-    """Which partitions this broker leads."""
+    """What this broker is for partitions."""
 
-    def epoch(self, topic_id: bytes, partition: int, /) -> int | None:
-        """Return the leader epoch of this broker's election; None if it does not lead.
+    def role(self, topic_id: bytes, partition: int, /) -> Role | None:
+        """Return its role; None: it has nothing open of the partition."""
 
-        ANY_EPOCH: the log's own.
-        """
+    def keeps(self, topic_id: bytes, partition: int, /) -> bool:
+        """Return whether it keeps the files of a partition that it has not open."""
 
 
-ANY_EPOCH = -1
+_ALONE = Role(leads=True, epoch=ANY_EPOCH)
 
 
 class LeadsAll:
     """A standalone broker leads every partition."""
 
-    def epoch(self, _topic_id: bytes, _partition: int, /) -> int | None:
-        """Return ANY_EPOCH."""
-        return ANY_EPOCH
+    def role(self, _topic_id: bytes, _partition: int, /) -> Role | None:
+        """Return that it leads, in the epoch of the log."""
+        return _ALONE
+
+    def keeps(self, _topic_id: bytes, _partition: int, /) -> bool:
+        """Return that it does."""
+        return True
 
 
 class PartitionLogs(Protocol):
@@ -64,6 +71,18 @@ class PartitionLogs(Protocol):
 
     async def release(self, log: Any, /) -> None:  # noqa: ANN401 (a log)
         """Serve a log no more: finish the writes that it has accepted, and close its files."""
+
+    async def stop_accepting(self, log: Any, /) -> None:  # noqa: ANN401 (a log)
+        """Accept no batch any more, and wait until other replicas have what was accepted.
+
+        Not for longer than a limit.
+        """
+
+    async def leave(self, log: Any, /) -> None:  # noqa: ANN401 (a log)
+        """End what works on the files of a log that does not lead any more."""
+
+    async def remove_moved(self, topic: str, topic_id: bytes, number: int, /) -> None:
+        """Remove the folder of a log that was released: other brokers have all replicas now."""
 
     async def until_loaded(self, logs: Sequence[Any], /) -> None:
         """Wait until none of these logs is being loaded."""

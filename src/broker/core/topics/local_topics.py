@@ -1,20 +1,20 @@
 """The topics and logs of this broker, which follow the image of the metadata.
 
     the image has            this broker does
-    a new topic              opens the logs of the partitions that it leads, then registers it
+    a new topic              opens the logs of the partitions that it leads or follows, then
+                             registers it
     no topic any more        withdraws it, closes its logs, removes its folders
     another configuration    gives it to the topic's logs
-    more partitions          opens the logs of those that it leads, then registers them
-    another leader           finishes the writes that its log has accepted, and closes it
-    this broker as leader    opens the log, with the leader epoch of the election; until another
-                             process has closed it, somebody has to follow again
+    more partitions          opens the logs of those that it leads or follows, then registers them
+    another leader, ISR or   gives the log its role (role_changes.py); until another process has
+    replicas                 closed a log, somebody has to follow again
 
 `follow` does this for one topic, whatever has changed; it may be called at any time.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -24,9 +24,10 @@ from broker.core.logs.log import Log
 from broker.core.metadata import Metadata
 from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.topics.deletion import Deletions
-from broker.core.topics.interfaces import ANY_EPOCH, Leadership, PartitionLogs, TopicTable
+from broker.core.topics.interfaces import Leadership, PartitionLogs, TopicTable
 from broker.core.topics.records import DeletedTopic
 from broker.core.topics.registry import Registry
+from broker.core.topics.role_changes import RoleChanges
 from broker.core.topics.topic import INTERNAL_TOPICS, Topic
 from broker.model import limits
 from broker.model.config import Config
@@ -53,14 +54,11 @@ class LocalTopics:
         self._metadata = known
         self._logs = logs
         self._deletions = deletions
-        self._leadership = leadership
         self.registry = Registry(table)
+        self.roles = RoleChanges(self.registry, logs, leadership, self.follow)
+        self.prepare = self.roles.prepare
         self._is_loading = True  # when it was asked last
         self._on_delete: list[Callable[[str], None]] = []
-        self._on_gain: list[Callable[[str, int], None]] = []
-        self._on_open: list[Callable[[Any], None]] = []
-        self._on_loss: list[Callable[[str, int], None]] = []
-        self._on_busy: list[Callable[[str], None]] = []
         self._following: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.inherit(config)
 
@@ -74,9 +72,9 @@ class LocalTopics:
         return TopicConfig(own, self.config) if own else self.plain_config
 
     def logs(self) -> Iterator[tuple[Any, TopicConfig]]:
-        """Iterate over every log, as `PartitionLogs` returns it, with its topic's configuration."""
+        """Iterate over every log, led or followed, with its topic's configuration."""
         return (
-            (log, topic.config) for topic in self.registry.in_any_order() for log in topic.led_logs
+            (log, topic.config) for topic in self.registry.in_any_order() for log in topic.held_logs
         )
 
     @property
@@ -94,25 +92,37 @@ class LocalTopics:
 
         Its log is still to be loaded. Partitions of `load`, and of new topics, are not reported.
         """
-        self._on_gain.append(callback)
+        self.roles.on_gain.append(callback)
 
     def when_opened(self, callback: Callable[[Any], None]) -> None:
-        """Register a callback that gets each log with records of an internal topic new to here.
+        """Register a callback that gets each log that is led from now on and is loaded already.
 
-        Another broker has led it before this one has heard of the topic.
+        It has followed until now, or is one with records of an internal topic new to here: another
+        broker has led it before this one has heard of the topic.
         """
-        self._on_open.append(callback)
+        self.roles.on_open.append(callback)
 
     def when_lost(self, callback: Callable[[str, int], None]) -> None:
         """Register a callback that gets the topic and number of a partition not led any more."""
-        self._on_loss.append(callback)
+        self.roles.on_loss.append(callback)
+
+    def when_followed(self, callback: Callable[[Any, bytes, int], None]) -> None:
+        """Register a callback that gets each log that follows from now on, or in another epoch.
+
+        With the id of its topic and its partition; it is loaded, and has the epoch.
+        """
+        self.roles.on_follow.append(callback)
+
+    def when_unfollowed(self, callback: Callable[[Any, bytes, int], None]) -> None:
+        """Register a callback that gets each log that leads next, or is closed or deleted."""
+        self.roles.on_unfollow.append(callback)
 
     def when_busy(self, callback: Callable[[str], None]) -> None:
         """Register a callback that gets a topic some of whose logs another process has open.
 
         They are led by this broker, and have to be followed again later.
         """
-        self._on_busy.append(callback)
+        self.roles.on_busy.append(callback)
 
     def load(self) -> list[Any]:
         """Register every topic of the metadata; return their logs, which are still to be loaded.
@@ -126,10 +136,12 @@ class LocalTopics:
         for name in sorted(known.topic_ids, key=lambda each: (each not in INTERNAL_TOPICS, each)):
             topic_id = known.topic_ids[name]
             config = self.config_of(own.get(name, {}))
-            partitions = range(known.topics[topic_id].record.partitions)
-            led = self._claim(name, topic_id, partitions)
-            logs = self._logs.announce_topic(name, topic_id, led, config)
-            self.registry.add(Topic(name, topic_id, config, _placed(logs, led, partitions)))
+            partitions = known.topics[topic_id].record.partitions
+            held = self.roles.claim(name, topic_id, range(partitions))
+            logs = self._logs.announce_topic(name, topic_id, held, config)
+            topic = Topic(name, topic_id, config, [None] * partitions)
+            self.roles.place(topic, logs, held)
+            self.registry.add(topic)
             loading += logs
         self._deletions.resume(lambda name: self.registry.get(name) is not None)
         return loading
@@ -154,19 +166,26 @@ class LocalTopics:
             own = config_records.read(self._metadata.image, metadata.topic_config_key(name))
             if topic is None:
                 inherited, config = self.config, self.config_of(own)
-                logs = await self._open(wanted, config, 0)
-                topic = Topic(name, wanted.record.topic_id, config, logs)
+                logs, leads = await self._open(wanted, config, 0)
+                partition_count = wanted.record.partitions
+                topic = Topic(name, wanted.record.topic_id, config, [None] * partition_count)
+                self.roles.place(topic, logs, leads)
                 self.registry.add(topic)
-                self._report_opened(topic)
+                self.roles.report_opened(topic, logs)
                 if self.config is not inherited:
                     await self.apply_configs([(topic, self.config_of(own))])
             elif dict(topic.config.overrides) != own:
-                await self._logs.until_loaded(topic.led_logs)
+                await self._logs.until_loaded(topic.held_logs)
                 await self.apply_configs([(topic, self.config_of(own))])
             existing = len(topic.logs)
             if existing < wanted.record.partitions:
-                self.registry.extend(topic, await self._open(wanted, topic.config, existing))
-            await self._follow_leaders(topic, partitions)
+                logs, leads = await self._open(wanted, topic.config, existing)
+                added = wanted.record.partitions - existing
+                topic.logs = [*topic.logs, *[None] * added]
+                self.roles.place(topic, logs, leads)
+                self.registry.extended(topic, added)
+                self.roles.report_opened(topic, logs)
+            await self.roles.follow(topic, partitions)
             return topic
 
     async def follow_deleted(self, topic_id: bytes) -> None:
@@ -192,99 +211,34 @@ class LocalTopics:
             lock = self._following[name] = asyncio.Lock()
         return lock
 
-    async def _open(self, topic: image.Topic, config: TopicConfig, first: int) -> list[Log | None]:
-        """Open the logs from partition `first` on, of those that this broker leads."""
+    async def _open(
+        self, topic: image.Topic, config: TopicConfig, first: int
+    ) -> tuple[list[Log], dict[int, bool]]:
+        """Open the logs from partition `first` on, of those that this broker has a role for.
+
+        Returns with them whether each partition is led.
+        """
         topic_id = topic.record.topic_id
+        held: dict[int, bool] = {}
         partitions = range(first, topic.record.partitions)
-        led: list[int] = []
         async for part in in_parts(partitions, limits.LOGS_CONFIGURED_PER_STEP):
-            led += self._claim(topic.name, topic_id, part)
+            held |= self.roles.claim(topic.name, topic_id, part)
         # With none there is nothing to wait for: the I/O thread may have a long queue.
-        logs = await self._logs.open_topic(topic.name, topic_id, led, config) if led else []
+        logs = await self._logs.open_topic(topic.name, topic_id, held, config) if held else []
         async for log in in_steps(logs, limits.LOGS_CONFIGURED_PER_STEP):
-            self.prepare(log)
-        return _placed(logs, led, partitions)
-
-    def _report_opened(self, topic: Topic) -> None:
-        for log in topic.led_logs if topic.is_internal else ():
-            if log.log_end_offset:
-                for callback in self._on_open:
-                    callback(log)
-
-    async def _follow_leaders(self, topic: Topic, partitions: Collection[int] | None) -> None:
-        """Close the logs of partitions that others lead now, and open those led here."""
-        gained: list[int] = []
-        lost: list[Log] = []
-        changed = range(len(topic.logs)) if partitions is None else partitions
-        known = filter(topic.has_partition, changed)
-        async for number in in_steps(known, limits.LOGS_CONFIGURED_PER_STEP):
-            epoch, log = self._leadership.epoch(topic.topic_id, number), topic.logs[number]
-            if log is None:
-                gained += [] if epoch is None else [number]
-            elif epoch is None:
-                lost.append(log)
-            elif not log.is_loading:
-                self.prepare(log)
-        for first in range(0, len(lost), limits.LOGS_RELEASED_AT_ONCE):
-            some = lost[first : first + limits.LOGS_RELEASED_AT_ONCE]
-            releases = (self._release(topic, log) for log in some)
-            try:
-                # All of them end here: none may still run when somebody else has the lock.
-                ended = await asyncio.gather(*releases, return_exceptions=True)
-            finally:
-                self.registry.log_changed(topic)
-            for error in filter(None, ended):
-                raise error
-        is_busy = False
-        async for part in in_parts(gained, limits.LOGS_ANNOUNCED_PER_STEP):
-            claimed = self._logs.claim(topic.name, topic.topic_id, part)
-            self._gain(topic, claimed)
-            is_busy = is_busy or len(claimed) < len(part)
-        for busy in self._on_busy if is_busy else ():
-            busy(topic.name)
-
-    def _gain(self, topic: Topic, numbers: Sequence[int]) -> None:
-        """Announce the logs of partitions that this broker leads now, and begin to load them."""
-        logs = self._logs.announce_topic(topic.name, topic.topic_id, numbers, topic.config)
-        for number, log in zip(numbers, logs, strict=True):
-            topic.logs[number] = log
-            for callback in self._on_gain:
-                callback(topic.name, number)
-        self.registry.log_changed(topic)
-        self._logs.load(logs)
-
-    async def _release(self, topic: Topic, log: Log) -> None:
-        for callback in self._on_loss:
-            callback(topic.name, log.partition)
-        await self._logs.release(log)
-        topic.logs[log.partition] = None
-
-    def prepare(self, log: Any) -> None:  # noqa: ANN401 (a log)
-        """Give a log the leader epoch of its leader's election, before it takes a batch."""
-        epoch = self._leadership.epoch(log.topic_id, log.partition)
-        if epoch is None or epoch == ANY_EPOCH or log.is_offline:
-            return
-        log.elected()
-        if epoch < log.leader_epoch:
-            log.take_offline(
-                f"its leader epoch {log.leader_epoch} is above {epoch}, that of the metadata"
-                " store: if that was restored from an old backup, stop all brokers and run"
-                " `broker metadata bump-epochs`"
-            )
-        elif epoch > log.leader_epoch:
-            log.start_epoch(epoch)
-
-    def _claim(self, topic: str, topic_id: bytes, numbers: Iterable[int]) -> list[int]:
-        """Return the partitions that this broker leads, and whose logs no other process has."""
-        led = [each for each in numbers if self._leadership.epoch(topic_id, each) is not None]
-        return self._logs.claim(topic, topic_id, led)
+            self.roles.prepare_new(log, leads=held[log.partition])
+        return logs, held
 
     async def _remove(self, topic: Topic) -> None:
-        await self._logs.until_loaded(topic.led_logs)  # one that is loaded belongs to a thread
+        await self._logs.until_loaded(topic.held_logs)  # one that is loaded belongs to a thread
         self.registry.remove(topic)
-        async for log in in_steps(topic.led_logs, limits.LOGS_DELETED_PER_STEP):
+        self.roles.removed(topic)
+        held = topic.held_logs
+        await self._logs.until_loaded(held)  # nor one that is cut: that does not begin any more
+        async for log in in_steps(held, limits.LOGS_DELETED_PER_STEP):
             self._logs.delete(log)
-        self._logs.forget(topic.name, [n for n, log in enumerate(topic.logs) if log is None])
+        others = {*range(len(topic.logs))}.difference(log.partition for log in held)
+        self._logs.forget(topic.name, sorted(others))
         for callback in self._on_delete:
             callback(topic.name)
         partitions = len(topic.logs)
@@ -330,12 +284,6 @@ class LocalTopics:
             topic.config = config
             yield
             if not is_same:
-                for log in topic.led_logs:
+                for log in topic.held_logs:
                     self._logs.configure(log, config)
                     yield
-
-
-def _placed(logs: Sequence[Log], led: Sequence[int], partitions: range) -> list[Log | None]:
-    """Return the logs by partition, with None for those of other leaders."""
-    by_number = dict(zip(led, logs, strict=True))
-    return [by_number.get(number) for number in partitions]

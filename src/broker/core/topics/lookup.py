@@ -40,6 +40,15 @@ def check_partition(topic: Topic, partition: int) -> Log:
     raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
+def replica_of(topic: Topic, partition: int) -> Log:
+    """Return the log of one partition, led or followed, if it is in service."""
+    followed = topic.followed.get(partition)
+    if followed is None:
+        return log_of(topic, partition)
+    _check_state(followed)
+    return followed
+
+
 def led_log(topic: Topic, partition: int) -> Log:
     """Return the log of one partition, for a request that changes it."""
     log = log_of(topic, partition)
@@ -51,8 +60,12 @@ def led_log(topic: Topic, partition: int) -> Log:
 def log_of(topic: Topic, partition: int) -> Log:
     """Return the log of one partition, if it is in service."""
     log = check_partition(topic, partition)
+    _check_state(log)
+    return log
+
+
+def _check_state(log: Log) -> None:
     if log.is_loading:
         raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if log.is_offline:
         raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
-    return log

@@ -10,6 +10,8 @@ from typing import NamedTuple, Protocol
 from broker.core.cluster.image import Topic as KnownTopic
 from broker.core.cluster.records import TopicRecord, Transaction, topic_value
 from broker.core.topics import records as topic_records
+from broker.core.topics import rules
+from broker.model.config import Config
 from broker.model.errors import ErrorCode, RequestError
 from broker.storage import metadata
 
@@ -22,13 +24,26 @@ class Placed(NamedTuple):
     partitions: int
     assignments: Mapping[int, Sequence[int]]  # of every partition; empty: the placement decides
     own_config: Mapping[str, str]
+    factor: int = 1  # replicas of each partition that the placement decides
 
 
 class Placing(Protocol):
     """Makes the transactions; what they need of the cluster is in the image."""
 
-    def check(self, assignments: Sequence[Sequence[int]], replication_factor: int) -> None:
-        """Refuse replicas that cannot be; raises RequestError. A factor of -1 is the default."""
+    def factor(self, name: str, asked: int, config: Config) -> int:
+        """Return how many replicas each partition of a new topic has.
+
+        `asked`: DEFAULT, or what a request wants. Raises RequestError if there cannot be so many.
+        """
+
+    def factor_of(self, topic_id: bytes) -> int:
+        """Return how many replicas each partition of an existing topic has."""
+
+    def check(self, assignments: Sequence[Sequence[int]], factor: int) -> None:
+        """Refuse replicas that cannot be, or not of that number; raises RequestError.
+
+        DEFAULT: any number, but all partitions have the same.
+        """
 
     async def creation(self, new: Placed) -> Transaction:
         """Return the transaction that creates a topic."""
@@ -59,13 +74,21 @@ class Standalone:
         """Keep the only broker's id."""
         self._broker_id = broker_id
 
-    def check(self, assignments: Sequence[Sequence[int]], replication_factor: int) -> None:
-        """Refuse any other broker, and more than one replica."""
-        if replication_factor not in (-1, 1):
+    def factor(self, _name: str, asked: int, _config: Config) -> int:
+        """Return 1, or refuse any other number; a default for clusters has no meaning here."""
+        if asked not in (rules.DEFAULT, 1):
             raise RequestError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"replication factor {replication_factor}: this cluster has 1 broker",
+                f"replication factor {asked}: this cluster has 1 broker",
             )
+        return 1
+
+    def factor_of(self, _topic_id: bytes) -> int:
+        """Return 1."""
+        return 1
+
+    def check(self, assignments: Sequence[Sequence[int]], _factor: int) -> None:
+        """Refuse any other broker, and more than one replica."""
         if any(list(replicas) != [self._broker_id] for replicas in assignments):
             raise RequestError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {self._broker_id}"

@@ -7,7 +7,6 @@ log; after a start, `is_loading` of each log tells whether it can serve.
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from broker.core.logs.log import Log
 from broker.core.topics.interfaces import TopicTable
 from broker.core.topics.topic import Topic
 
@@ -77,15 +76,14 @@ class Registry:
         self._colliding[metric_name(topic.name)] = topic.name
         self._changed(topic, len(topic.logs))
 
-    def extend(self, topic: Topic, logs: list[Log | None]) -> None:
-        """Register more partitions of a topic."""
-        topic.logs = [*topic.logs, *logs]
-        self._changed(topic, len(logs))
+    def extended(self, topic: Topic, partitions: int) -> None:
+        """Register so many more partitions of a topic, which has their logs already."""
+        self._changed(topic, partitions)
 
     def _changed(self, topic: Topic, partitions: int) -> None:
         self.partition_count += partitions
         self.version += 1
-        self._table.add(topic.name, topic.topic_id, topic.logs)
+        self._table.add(topic.name, topic.topic_id, topic.logs, topic.followed)
 
     def log_changed(self, topic: Topic) -> None:
         """Note that a log of a topic is another one, or none, now."""

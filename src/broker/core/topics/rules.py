@@ -34,6 +34,7 @@ class Plan(NamedTuple):
     name: str
     partitions: int
     config: TopicConfig
+    factor: int = 1  # replicas of each partition
 
 
 class NewPartitions(NamedTuple):

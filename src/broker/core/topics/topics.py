@@ -80,6 +80,9 @@ class Topics:
         self.when_gained = local.when_gained
         self.when_opened = local.when_opened
         self.when_lost = local.when_lost
+        self.when_followed = local.when_followed
+        self.when_unfollowed = local.when_unfollowed
+        self.is_ready = local.roles.is_ready
         self.when_busy = local.when_busy
         self._changes = asyncio.Lock()  # one create or delete at a time
         self._tasks = Tasks()
@@ -139,13 +142,19 @@ class Topics:
             config = self._new_config(new)
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
-        return rules.Plan(new.name, partitions, config)
+        return rules.Plan(new.name, partitions, config, self._factor(new))
+
+    def _factor(self, new: rules.NewTopic) -> int:
+        """Return how many replicas each partition of a new topic has; raises RequestError."""
+        if new.assignments:
+            self._placing.check(list(new.assignments.values()), rules.DEFAULT)
+            return len(new.assignments[0])
+        return self._placing.factor(new.name, new.replication_factor, self._local.config)
 
     def _new_partitions(self, new: rules.NewTopic) -> int:
         setting = _COORDINATOR_PARTITIONS.get(new.name)
         if setting is not None and new.partitions == rules.DEFAULT and not new.assignments:
             new = new._replace(partitions=self._local.config.integer(setting))
-        self._placing.check(list(new.assignments.values()), new.replication_factor)
         return rules.partition_count(new, self._local.config)
 
     def _new_config(self, new: rules.NewTopic) -> TopicConfig:
@@ -153,7 +162,13 @@ class Topics:
         if new.name not in INTERNAL_TOPICS:
             return self._local.config_of(own)
         rules.check_durability(new.name, self._local.config_of({**_COORDINATOR_CONFIG, **own}))
-        return self._local.config_of({**own, **_COORDINATOR_CONFIG})
+        fixed = dict(_COORDINATOR_CONFIG)
+        if new.name == TRANSACTIONS_TOPIC:
+            fixed["min.insync.replicas"] = str(
+                self._local.config.integer("transaction.state.log.min.isr")
+            )
+            fixed["unclean.leader.election.enable"] = "false"
+        return self._local.config_of({**own, **fixed})
 
     async def create(self, new: rules.NewTopic) -> Topic:
         """Create a topic; at return it can be written and read."""
@@ -209,7 +224,7 @@ class Topics:
             self.registry.in_any_order(), limits.TOPICS_CONFIGURED_PER_STEP
         ):
             # A log that is being loaded belongs to a thread.
-            await self._logs.until_loaded(topic.led_logs)
+            await self._logs.until_loaded(topic.held_logs)
         async with self._changes:
             topics = self.registry.in_any_order()
             plain = self._planned(None, {}, config)
@@ -226,7 +241,7 @@ class Topics:
     def plan_partitions(self, topic: Topic, new: rules.NewPartitions) -> None:
         """Check an increase of partitions without making it; raises RequestError."""
         rules.check_new_partitions(topic, new)
-        self._placing.check(new.assignments or (), rules.DEFAULT)
+        self._placing.check(new.assignments or (), self._placing.factor_of(topic.topic_id))
         held = self.registry.partition_count
         rules.check_partition_count(new.total, existing=len(topic.logs), held=held)
 
@@ -241,7 +256,8 @@ class Topics:
             plan = self.plan(new)
             self._check_disk()
             placed = Placed(
-                plan.name, random_id(), plan.partitions, new.assignments, plan.config.overrides
+                *(plan.name, random_id(), plan.partitions, new.assignments),
+                *(plan.config.overrides, plan.factor),
             )
             await self._store(placed)
             try:
@@ -254,8 +270,8 @@ class Topics:
             if topic is None:  # deleted by another broker meanwhile
                 raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             _log.info(
-                "topic created: topic=%s id=%s partitions=%d config=%s",
-                *(topic.name, id_to_text(topic.topic_id), plan.partitions),
+                "topic created: topic=%s id=%s partitions=%d replicas=%d config=%s",
+                *(topic.name, id_to_text(topic.topic_id), plan.partitions, plan.factor),
                 dict(plan.config.overrides),
             )
             return topic
@@ -271,7 +287,7 @@ class Topics:
         raise ChangedMeanwhile
 
     async def _delete(self, topic: Topic) -> None:
-        await self._logs.until_loaded(topic.led_logs)
+        await self._logs.until_loaded(topic.held_logs)
         async with self._changes:
             partitions = len(topic.logs)
             await self._change(topic.topic_id, self._placing.deletion)
@@ -283,7 +299,7 @@ class Topics:
 
     async def _alter_config(self, topic: Topic, change: ConfigChange) -> None:
         await self._logs.until_loaded(
-            topic.led_logs
+            topic.held_logs
         )  # a log that is being loaded belongs to a thread
         async with self._changes:
             own: Mapping[str, str] = {}

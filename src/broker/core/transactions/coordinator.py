@@ -74,7 +74,7 @@ class TransactionCoordinator(
         settings = settings or commands.TransactionSettings()
         transaction_limits = TransactionLimits(settings, self.shards)
         # Replies for the end driver are addressed to this waiter, which never goes.
-        outbox: Waiter[commands.Response] = Waiter(self._take, lambda error: error)
+        outbox: Waiter[commands.Response] = Waiter(self._take, lambda error: error, is_patient=True)
         super().__init__(
             TRANSACTIONS_TOPIC,
             partition_count,
@@ -92,6 +92,9 @@ class TransactionCoordinator(
         self._hanging = HangingTransactions(self._markers, Notes(environment.clock))
         self._waiters = TransactionWaiters(environment)
         self._ends_retry_ms: int | None = None
+        self._ends_pause_ms = limits.TRANSACTION_RETRY_MS  # before the next retry
+        if others is not None:
+            others.when_leaders_change(self.leaders_changed)
 
     # ---- where transactional ids live ------------------------------------------------------------
 
@@ -137,7 +140,20 @@ class TransactionCoordinator(
         if not (self._end_driver.wants_retry or self._hanging.wants_retry):
             self._ends_retry_ms = None
         elif is_retry or self._ends_retry_ms is None:
-            self._ends_retry_ms = now_ms + limits.TRANSACTION_RETRY_MS
+            self._ends_retry_ms = now_ms + self._next_pause_ms()
+
+    def _next_pause_ms(self) -> int:
+        pause_ms = self._ends_pause_ms
+        self._ends_pause_ms = min(2 * pause_ms, limits.TRANSACTION_RETRY_MS)
+        return pause_ms
+
+    def leaders_changed(self) -> None:
+        """Retry failed markers soon: other brokers may take them now, or will in a moment."""
+        self._ends_pause_ms = limits.MARKER_RETRY_MS_MIN
+        if self._ends_retry_ms is not None:
+            now_ms = self._environment.clock.monotonic_ms()
+            self._ends_retry_ms = min(self._ends_retry_ms, now_ms + self._next_pause_ms())
+            self._environment.wake_at(self._ends_retry_ms)
 
     def _abort_hanging(self) -> None:
         if self._hanging.has_suspects and self.is_complete:
@@ -421,6 +437,9 @@ class TransactionCoordinator(
             return shard.synced(producer, attempt, now, is_durable=is_durable)
 
         self._command(producer, command)
+        transaction = self._transaction(producer.transactional_id)
+        if transaction is not None:
+            transaction.end_refused(attempt)
 
     def marked(self, producer: commands.Producer) -> None:
         """Report that a transaction's markers are on the disk."""

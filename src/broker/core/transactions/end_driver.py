@@ -236,7 +236,12 @@ class _Writing:
 
     def _end_if_written(self) -> None:
         if not (self._is_done or self._to_write or self._failed or self._syncing):
-            is_owed = self._is_owed()
-            self.end()
-            if is_owed:
+            if self._is_owed():
                 self._driver.coordinator.marked(self._producer)
+            if self._is_done:
+                return
+            if self._is_owed():  # its log has no space or too few replicas: reported again later
+                self._driver.failing[self._producer.transactional_id] = self
+                self._driver.coordinator.wake()
+            else:
+                self.end()

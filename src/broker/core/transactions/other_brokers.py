@@ -52,8 +52,19 @@ class OtherCoordinators(Protocol):
         """Revoke what is being asked about a producer's transaction in a partition."""
 
 
+def _never(_callback: Callable[[], None]) -> None:
+    pass
+
+
 class OtherBrokers(NamedTuple):
-    """The other brokers of a cluster."""
+    """The other brokers of a cluster.
+
+    Attributes:
+        leaders: get markers.
+        coordinators: are asked whether batches belong to transactions.
+        when_leaders_change: registers a callback for changes of who leads partitions.
+    """
 
     leaders: OtherLeaders
     coordinators: OtherCoordinators
+    when_leaders_change: Callable[[Callable[[], None]], None] = _never

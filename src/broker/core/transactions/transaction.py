@@ -415,6 +415,14 @@ class Transaction:
         self._ask_for_markers(prepared, decision)
         return decision
 
+    def end_refused(self, attempt: int) -> None:
+        """Forget an attempt whose decision was not replayed: its record was not appended.
+
+        The log has no space or too few replicas. The transaction stays open, and may be ended anew.
+        """
+        if self._ending is not None and self._ending.attempt == attempt:
+            self._ending = None
+
     def _ask_for_markers(self, image: TransactionImage, decision: TransactionDecision) -> None:
         is_committed = image.state is TransactionState.PREPARE_COMMIT
         markers = WriteMarkers(

@@ -19,14 +19,10 @@ from broker.client.metadata import Cluster, Topic
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
 from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
-from broker.model.limits import (
-    ARCHIVE_COMMIT_RECORDS,
-    ARCHIVE_FILE_BYTES,
-    ARCHIVE_TASK_RECORDS,
-)
 from broker.model.report import Report
 from broker.pipeline.jobs.archive_files import COLUMNS, ArchivedFile, FileWriter
 from broker.pipeline.jobs.archive_tables import Table, open_table
+from broker.pipeline.limits import ARCHIVE_COMMIT_RECORDS, ARCHIVE_FILE_BYTES, ARCHIVE_TASK_RECORDS
 from broker.pipeline.source.planning import limited, split
 from broker.pipeline.source.topics import DataLoss
 

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from broker._native.kernel import file_ops
 from broker.client.fetch import Range, fetch
 from broker.client.metadata import Cluster
-from broker.model.limits import ARCHIVE_FILES_OPEN
 from broker.pipeline.decoding import Decoder, Selection
+from broker.pipeline.limits import ARCHIVE_FILES_OPEN
 from broker.pipeline.schema import ALL_COLUMNS, arrow_schema, ddl
 
 # The rows that a task returns to the driver, as a schema of Spark: an ArchivedFile each.

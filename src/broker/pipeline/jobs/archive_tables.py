@@ -34,8 +34,8 @@ from broker._native.kernel import file_ops
 from broker.client.metadata import Topic
 from broker.codec.packages import import_optional
 from broker.model.errors import ConfigError
-from broker.model.limits import ARCHIVE_ORPHAN_HOURS
 from broker.pipeline.jobs.archive_files import PARQUET, SCHEMA, ArchivedFile, sync_folders
+from broker.pipeline.limits import ARCHIVE_ORPHAN_HOURS
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable as Delta

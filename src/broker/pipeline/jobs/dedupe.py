@@ -24,8 +24,8 @@ from broker.codec.packages import import_optional
 from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
-from broker.model.limits import DEDUPE_BATCH_RECORDS
 from broker.model.report import Report
+from broker.pipeline.limits import DEDUPE_BATCH_RECORDS
 from broker.pipeline.schema import ORIGINAL_TIMESTAMP
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from broker.codec.packages import import_optional
 from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError, ErrorCode, RequestError
-from broker.model.limits import REPLAY_SLICE_RECORDS, REPLAY_SLICE_SECONDS
 from broker.model.report import Report
 from broker.pipeline.jobs.archive_tables import open_table
+from broker.pipeline.limits import REPLAY_SLICE_RECORDS, REPLAY_SLICE_SECONDS
 from broker.pipeline.schema import ORIGINAL_TIMESTAMP
 from broker.pipeline.sink.marker_topic import MarkerTopic
 from broker.pipeline.sink.options import SinkOptions

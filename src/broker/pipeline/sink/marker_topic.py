@@ -11,7 +11,7 @@ from broker.client.offsets import EARLIEST, LATEST, list_offsets
 from broker.client.produce import Producer
 from broker.client.transactions import ProducerId
 from broker.model.errors import ConfigError, ErrorCode, RequestError
-from broker.model.limits import (
+from broker.pipeline.limits import (
     SINK_MARKER_PARTITIONS,
     SINK_MARKER_SEGMENT_BYTES,
     SINK_QUERIES_REMEMBERED,

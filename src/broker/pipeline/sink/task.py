@@ -16,7 +16,8 @@ from broker.client.produce import Producer
 from broker.client.transactions import Transactions, new_producer_id
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import MarkerMismatch, PeerError, PolylogError
-from broker.model.limits import CLIENT_GIVE_UP_SECONDS, SINK_CHUNK_BYTES, SINK_PACE_MS
+from broker.model.limits import CLIENT_GIVE_UP_SECONDS
+from broker.pipeline.limits import SINK_CHUNK_BYTES, SINK_PACE_MS
 from broker.pipeline.sink.identity import Batch
 from broker.pipeline.sink.marker_topic import MarkerTopic, prepare
 from broker.pipeline.sink.markers import Done, done_record, plan_record

@@ -170,6 +170,11 @@ def _escaped(character: str) -> str:
 
 # Sent with a code of the class availability, so that clients that know classes retry.
 DISK_FULL_TEXT: Final = "the disk is full, try again later"
+TOO_FEW_REPLICAS_TEXT: Final = "too few replicas are in sync, try again later"
+TOO_LATE_TEXT: Final = "it was not done in time, try again later"
+TOO_FEW_REPLICAS: Final = frozenset(
+    (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+)
 UNAVAILABLE: Final = frozenset(
     (
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -188,6 +193,10 @@ def of_request(error: RequestError, leader: str, code: str = "broker_error") -> 
         return RefusedError("NOT_LEADER", f"LEADER_IS {leader}")
     if error.code in UNAVAILABLE:
         return RefusedError("coordinator_not_available")
+    if error.code in TOO_FEW_REPLICAS:
+        return RefusedError("leader_not_found", detail=TOO_FEW_REPLICAS_TEXT)
+    if error.code is ErrorCode.REQUEST_TIMED_OUT:
+        return RefusedError("leader_not_found", detail=error.message or TOO_LATE_TEXT)
     if error.code is ErrorCode.DISK_FULL:
         return RefusedError("leader_not_found", detail=DISK_FULL_TEXT)
     text = error.message or error.code.name.lower().replace("_", " ")

@@ -6,12 +6,15 @@
     idempotent         polylog.cursus.idempotent
     partitioner        polylog.cursus.partitioner
 
+`replication_factor` is no setting: it is the number of replicas of a new topic.
+
 Access policies need authentication, and event sourcing has no commands here: values other than
 their defaults are refused.
 """
 
 from typing import Final
 
+from broker.core.topics.rules import DEFAULT
 from broker.core.topics.topic import Topic
 from broker.model.own_config import Alteration, AlterOp
 from broker.protocols.cursus.errors import RefusedError
@@ -22,13 +25,14 @@ _RETENTION_MS: Final = "retention.ms"
 _RETENTION_BYTES: Final = "retention.bytes"
 _MS_PER_HOUR: Final = 3_600_000
 _LONG_MAX: Final = (1 << 63) - 1
+_INT16_MAX: Final = (1 << 15) - 1
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 _CLEANUP: Final = ("delete", "compact")
 
 
-def alterations(command: Command, *, is_alone: bool) -> list[Alteration]:
+def alterations(command: Command) -> list[Alteration]:
     """Return the settings that a CREATE changes; raise RefusedError for invalid parameters."""
-    _check_unsupported(command, is_alone=is_alone)
+    _check_unsupported(command)
     changes = [
         *_cleanup(command),
         *_retention(command, "retention_hours", _RETENTION_MS, _MS_PER_HOUR),
@@ -45,6 +49,17 @@ def alterations(command: Command, *, is_alone: bool) -> list[Alteration]:
     return changes
 
 
+def replication_factor(command: Command) -> int:
+    """Return how many replicas are asked for; DEFAULT if that is not given."""
+    text = command.get("replication_factor")
+    if not text:
+        return DEFAULT
+    number = integer(text)
+    if number is None or not 0 < number <= _INT16_MAX:
+        raise RefusedError("invalid_replication_factor", detail="must be a positive integer")
+    return number
+
+
 def _flag(command: Command, name: str) -> bool:
     value = _FLAGS.get(command.get(name).lower())
     if value is None:
@@ -52,15 +67,7 @@ def _flag(command: Command, name: str) -> bool:
     return value
 
 
-def _check_unsupported(command: Command, *, is_alone: bool) -> None:
-    factor = command.get("replication_factor")
-    if factor:
-        number = integer(factor)
-        if number is None or number < 1:
-            raise RefusedError("invalid_replication_factor", detail="must be a positive integer")
-        if number > 1:
-            text = "there is one broker" if is_alone else "partitions have one copy"
-            raise RefusedError("invalid_replication_factor", detail=text)
+def _check_unsupported(command: Command) -> None:
     if command.get("event_sourcing") and _flag(command, "event_sourcing"):
         raise _unsupported("event_sourcing", "event sourcing is not supported")
     if command.get("auth_policy") not in {"", "open"}:

@@ -39,6 +39,8 @@ def read_partition(
     if diverging:
         return {**fields, "diverging_epoch": diverging}
     offset = wanted["fetch_offset"]
+    if offset > log.log_end_offset and log.is_follower:
+        raise RequestError(ErrorCode.OFFSET_NOT_AVAILABLE)  # its leader may have it
     if not log.log_start_offset <= offset <= log.log_end_offset:
         raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
     end = log.last_stable_offset if is_committed else log.high_watermark

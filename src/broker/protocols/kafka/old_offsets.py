@@ -62,6 +62,8 @@ async def _offsets(session: Session, log: Log, timestamp: int) -> list[int]:
     starts = [min(max(base_offset, start), end) for base_offset, _, _ in segments]
     if timestamp == _EARLIEST:
         return starts[:1]
+    if not log.is_caught_up_leader:
+        raise RequestError(ErrorCode.LEADER_NOT_AVAILABLE)  # an earlier leader may have named more
     if timestamp == _LATEST:
         return _newest_first([*starts, end])
     times = [newest_ms for _, _, newest_ms in segments]

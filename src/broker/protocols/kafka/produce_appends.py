@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from broker.core.logs.partition import (
     ATTRIBUTES_POSITION,
     BATCH_HEADER_BYTES,
+    acknowledgement,
     append,
-    wait_durable,
 )
 from broker.core.logs.recompression import KeylessRecordsError, Preparation, prepare
 from broker.core.scheduling.steps import StepBudget
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from broker.codec import bodies
     from broker.protocols.kafka.api import Request
 
+ACKS_ALL = -1
 _MAGIC_2_SINCE = 3
 _ZSTD_SINCE = 7
 TOPIC_IDS_SINCE = 13
@@ -35,7 +36,11 @@ async def append_all(
     batches: Mapping[Place, Batch | Refused],
     budget: StepBudget,
 ) -> dict[Place, Written | Refused]:
-    """Append in request order; with another acks than 0, wait until all is durable."""
+    """Append in request order; with another acks than 0, wait until all is durable.
+
+    With acks=1 that is on this broker, with acks=-1 on all replicas in sync (for a partition that
+    has only this one, both are the same).
+    """
     outcomes: dict[Place, Written | Refused] = {}
     for place, batch in batches.items():
         cost = PRODUCE_PARTITION_BYTES
@@ -52,15 +57,16 @@ async def append_all(
         await budget.spend(cost)
     if request.body["acks"] == 0:
         return outcomes
+    is_for_all = request.body["acks"] == ACKS_ALL
+    begun_ms = session.broker.clock.monotonic_ms()
     for place, outcome in outcomes.items():
         if isinstance(outcome, Written):
             log, appended = outcome
-            if not await wait_durable(log, appended.end_offset) and log.is_led:
-                outcomes[place] = Refused(
-                    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND  # a retry may still write it
-                    if log.is_full
-                    else ErrorCode.KAFKA_STORAGE_ERROR
-                )
+            spent_ms = session.broker.clock.monotonic_ms() - begun_ms
+            left_ms = max(1, request.body["timeout_ms"] - spent_ms)
+            code = await acknowledgement(log, appended.end_offset, left_ms, is_for_all=is_for_all)
+            if code and log.is_led:
+                outcomes[place] = Refused(code)
         await budget.spend(PRODUCE_NAME_BYTES)
     return outcomes
 
@@ -82,9 +88,11 @@ async def _append(
             else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         )
     preparation = _preparation(request, batch)
+    is_for_all = request.body["acks"] == ACKS_ALL
 
     def write(prepared: bytes) -> Written:
-        return Written(log, append(log, config, prepared, broker.clock.wall_ms()))
+        now_ms = broker.clock.wall_ms()
+        return Written(log, append(log, config, prepared, now_ms, is_for_all=is_for_all))
 
     if preparation is None:
         return write(records)

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 from broker._native.protocols.rustlog import protocol as native
 from broker._native.protocols.rustlog.counters import RustLogCounters
 from broker.core.forwarding import ElsewhereError, learn
+from broker.core.logs.partition import NOT_COPIED_TEXT
 from broker.model.config import Config
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
+from broker.model.log_results import LogState
 from broker.protocols.base import Answer, Immediate, Reply, WireProtocol
 from broker.protocols.rustlog import forwarding, messages
 from broker.protocols.rustlog.binary import Binary
@@ -59,6 +61,10 @@ _FAILURES: Final = {
 }
 
 
+def _write_refused(why: str) -> bytes:
+    return _BINARY.refuse(RefusalError(Failure.WRITE, reason=why))
+
+
 class RustLog(WireProtocol):
     """The protocol, as `server` and the native path use it."""
 
@@ -72,12 +78,26 @@ class RustLog(WireProtocol):
     @property
     def write_failed(self) -> bytes:
         """The response to a binary Produce whose log fails after the append."""
-        error = RefusalError(Failure.WRITE, reason=reason(ErrorCode.KAFKA_STORAGE_ERROR))
-        return _BINARY.refuse(error)
+        return _write_refused(reason(ErrorCode.KAFKA_STORAGE_ERROR))
+
+    @property
+    def write_refused(self) -> dict[LogState, bytes]:
+        """The response to one whose record is not acknowledged although the log has not failed."""
+        too_few = _write_refused(reason(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
+        return {
+            LogState.FULL: too_few,
+            LogState.TOO_FEW_REPLICAS: too_few,
+            LogState.NOT_LED: _write_refused(reason(ErrorCode.NOT_LEADER_OR_FOLLOWER)),
+            LogState.TIMED_OUT: _write_refused(NOT_COPIED_TEXT),
+        }
 
     def native_protocol(self, config: Config) -> native.RustLog:  # noqa: ARG002 (nothing of it is configured)
         """Make its native side."""
-        return native.RustLog(self, self.counters, write_failed=self.write_failed)
+        return native.RustLog(
+            *(self, self.counters),
+            write_failed=self.write_failed,
+            write_refused=self.write_refused,
+        )
 
     def handle(
         self, operation: int, version: int, _client_id: str | None, body: bytes, session: "Session"

@@ -1,7 +1,7 @@
 """What V1's clients report about replicas: the last offsets of followers, and partition roles.
 
-There is one copy of every partition. This state exists for V1 only: it decides what V1's responses
-show, and whether V1's producers may write a partition while this broker leads it. It is lost at a
+This state exists for V1 only: it decides what V1's responses show of partitions with one replica,
+and whether V1's producers may write a partition while this broker leads it. It is lost at a
 restart, and another broker that leads the partition later has none of it.
 """
 

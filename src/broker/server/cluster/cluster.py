@@ -6,21 +6,32 @@ import socket
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
+from broker._native.log.partition_log import PartitionLog
+from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
+from broker._native.wire.poller import Poller
 from broker.core.cluster.controller import ControllerSettings
+from broker.core.cluster.handover import could_be_led_by_others
 from broker.core.cluster.image import Delta
 from broker.core.cluster.membership import Membership, Phase
 from broker.core.cluster.records import NO_EPOCH, BrokerState, Endpoint, Registration
+from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
 from broker.core.clustered_view import Clustered as View
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.links import Links
-from broker.core.logs.log import TransactionalLog
+from broker.core.logs.log import Log, TransactionalLog
+from broker.core.partition_changes import PartitionChanges
 from broker.core.peers import Peers
+from broker.core.replica_ends import ReplicaEnds
+from broker.core.scheduling.io_thread import IoThread
+from broker.core.scheduling.steps import complete_in_steps
 from broker.core.service import Service
 from broker.core.topics.cluster_placing import Clustered as Placing
-from broker.core.topics.topic import TRANSACTIONS_TOPIC
+from broker.core.topics.roles import Role, role_of
+from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.topics.topics import Topics
 from broker.core.transactions.other_brokers import OtherBrokers
 from broker.core.transactions.records import TopicPartition
@@ -31,17 +42,36 @@ from broker.model.clock import SystemClock, monotonic_ns
 from broker.model.config import Config
 from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import FORWARDING_CONNECTIONS_MAX
+from broker.model.settings import RACK_AWARE
 from broker.server.cluster.controller import Office
+from broker.server.cluster.failed_logs import GivingUp
 from broker.server.cluster.following import Following, FollowingConfigs
 from broker.server.cluster.handover import HandingOver
+from broker.server.cluster.intactness import Intactness
+from broker.server.cluster.isr import InSync
 from broker.server.cluster.member import Member
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.server.cluster.node import Node
 from broker.server.cluster.nodes import Nodes
+from broker.server.cluster.probing import Probing
+from broker.server.cluster.replica_link import Fetching
+from broker.server.cluster.replicating import Cutting, Replicating
 from broker.server.descriptors import of_this_process
+from broker.storage.checkpoints.intact import Intact
 from broker.storage.metadata import MetaStore
 
 _MARGIN_SECONDS = 1.0
+
+
+class Directory(NamedTuple):
+    """The data directory of a broker that shares it with none."""
+
+    intact: Intact
+    io_thread: IoThread
+
+    async def lose(self) -> None:
+        """Note that durable records are gone. StorageError: that is not durable."""
+        await self.io_thread.run(self.intact.lost)
 
 
 class Cluster:
@@ -53,8 +83,13 @@ class Cluster:
         store: MetaStore,
         metadata: ClusterMetadata,
         workers: Collection[int] = (),
+        directory: Directory | None = None,
     ) -> None:
-        """Join nothing yet; `workers` are all brokers of a data directory that is shared."""
+        """Join nothing yet; `workers` are all brokers of a data directory that is shared.
+
+        None of them has replicas that others have, too: `directory` is that of any other broker.
+        """
+        self._directory = directory
         clock = SystemClock()
         self._workers = frozenset(workers)
         self._config = config
@@ -72,8 +107,17 @@ class Cluster:
         self.member = Member(store, self._membership, session_seconds)
         is_shared = bool(workers)
         self.node = Node(self._broker_id, store, metadata, self.member, clock, is_shared=is_shared)
-        self.view = View(self._broker_id, config.text_or_none("broker.rack"), metadata.image)
-        self.placing = Placing(self._broker_id, metadata.image, clock.wall_ms, _random_start())
+        self.view = View(
+            *(self._broker_id, config.text_or_none("broker.rack"), metadata.image),
+            reads_by_rack=config.text("replica.selector.class") == RACK_AWARE,
+        )
+        self.placing = Placing(
+            *(self._broker_id, metadata.image, clock.wall_ms, _random_start()), is_shared=is_shared
+        )
+        self._in_sync: InSync | None = None
+        self._giving_up: GivingUp | None = None
+        self._replicating: Replicating | None = None
+        self._table: TopicTable | None = None
         self._nodes = Nodes(metadata, clock.monotonic_ms)
         self.links = Links(self._nodes, _links_max)
         address_of = partial(self._nodes.address_of, protocol="kafka")
@@ -100,36 +144,85 @@ class Cluster:
         def coordinator_of(transactional_id: str) -> int | None:
             return self.view.leader_of(TRANSACTIONS_TOPIC, partition_for(transactional_id))
 
+        def when_leaders_change(callback: Callable[[], None]) -> None:
+            self.node.metadata.when_changed(lambda delta: callback() if delta.partitions else None)
+
         return OtherBrokers(
             RemoteMarkers(
                 self._broker_id, lambda place: self.view.leader_of(*place), self._writing
             ),
             RemoteAdmission(self._broker_id, find_log, coordinator_of, self._asking),
+            when_leaders_change,
         )
 
     def _brokers_changed(self, delta: Delta) -> None:
         if delta.brokers:
+            self._name_brokers()
             known = self.node.metadata.image.brokers.keys()
             for each in (self._asking, self._writing, self.links):
                 each.retain(known)
+        if self._broker_id in delta.brokers:
+            image, epoch = self.node.metadata.image, self.member.epoch
+            # An image that is older than the registration does not have it yet.
+            if image.revision >= epoch != NO_EPOCH and not image.is_registered(
+                self._broker_id, epoch
+            ):
+                self.member.registration_missed()
 
     def disconnect(self) -> None:
         """Close the connections to other brokers; requests on them fail."""
         for each in (self._asking, self._writing, self.links):
             each.close()
 
-    def epoch(self, topic_id: bytes, partition: int) -> int | None:
-        """Return the leader epoch with which this broker leads a partition (Leadership).
+    def role(self, topic_id: bytes, partition: int) -> Role | None:
+        """Return what this broker is for a partition (Leadership).
 
-        None also while it is fenced: whatever the image says, others may lead by now. When it is
-        not any more, the member reports a change, and all topics are looked at again.
+        It leads nothing while it is fenced: whatever the image says, others may lead by now. When
+        it is not any more, the member reports a change, and all topics are looked at again.
         """
-        if not self.member.may_serve:
-            return None
         state = self.node.metadata.image.state(topic_id, partition)
-        if state is None or not state.is_served_by(self._broker_id, self.member.epoch):
+        if state is None:
             return None
-        return state.leader_epoch
+        return role_of(
+            state,
+            (self._broker_id, self.member.epoch),
+            self._in_sync.pending((topic_id, partition)) if self._in_sync is not None else (),
+            may_serve=self.member.may_serve,
+        )
+
+    def epoch(self, topic_id: bytes, partition: int) -> int | None:
+        """Return the leader epoch with which this broker leads a partition, None if it does not."""
+        role = self.role(topic_id, partition)
+        return role.epoch if role is not None and role.leads else None
+
+    def keeps(self, topic_id: bytes, partition: int) -> bool:
+        """Return whether a partition's files belong here (Leadership)."""
+        state = self.node.metadata.image.state(topic_id, partition)
+        return state is None or self.node.is_shared or self._broker_id in state.replicas
+
+    def log_failed(self, log: PartitionLog) -> None:
+        """Give up what this broker is for a partition: its log is offline."""
+        if self._giving_up is not None and not self.node.is_shared:
+            self._giving_up.log_failed(log)
+
+    def log_damaged(self, log: PartitionLog) -> None:
+        """Repair a copy in which damage was found."""
+        if self._replicating is not None:
+            self._replicating.damaged(log)
+
+    def know_brokers(self, table: TopicTable) -> None:
+        """Let the native path know the brokers: their racks, and the epochs of their registrations.
+
+        A follower of an older epoch is refused.
+        """
+        self._table = table
+        self._name_brokers()
+
+    def _name_brokers(self) -> None:
+        if self._table is not None:
+            brokers = self.node.metadata.image.brokers
+            self._table.brokers = {each: broker.epoch for each, broker in brokers.items()}
+            self._table.racks = self.view.reader_racks
 
     def advertise(self, addresses: Sequence[Address]) -> None:
         """Set the addresses that others see, before `run` of the member."""
@@ -150,19 +243,58 @@ class Cluster:
         turn.serves_until_ns = int(fenced_from * 1e9)  # rounded down: never later than it is
 
     def services(
-        self, topics: Topics, configs: BrokerConfigs, group_configs: GroupConfigs
+        self,
+        topics: Topics,
+        cutting: Cutting,
+        turn: Turn,
+        poller: Poller,
+        configs: BrokerConfigs,
+        group_configs: GroupConfigs,
     ) -> tuple[Service, ...]:
-        """Return what has to run, in order."""
+        """Return what has to run, in order; `cutting` truncates logs that follow."""
         node = self.node
         following = self._nodes.following = Following(node, topics)
+        settings = TopicSettings(node.metadata.image, partial(_replica_settings, configs))
+        lag_ms = self._config.integer("replica.lag.time.max.ms")
+        in_sync = self._in_sync = InSync(node, _Led(topics), turn, settings, lag_ms)
+        giving_up = self._giving_up = GivingUp(node, _Held(topics), settings)
+        probing = Probing(node)
+        replicating = self._replicating = Replicating(
+            node,
+            topics,
+            cutting,
+            Fetching.by(self._config, turn, poller),
+            partial(self._nodes.address_of, protocol="kafka"),
+            probing.suspect,
+        )
+        if self._directory is not None:
+            replicating.lose_with(self._directory.lose)
         return (
             node.metadata,
             following,
             FollowingConfigs(node.metadata, configs, group_configs),
-            Office(node, self._controller_settings, self._workers),
+            Office(
+                *(node, partial(self._controller_settings, configs), self._workers),
+                None if node.is_shared else self._ends(topics),
+            ),
             HandingOver(node, _Served(topics)),
+            in_sync,
+            # A log of workers is the only replica; that any of them leads does not repair it.
+            *(() if node.is_shared else (giving_up,)),
+            # Workers have no copies: a log that one of them has open is not led by another one.
+            *((probing,) if self._is_fencing_early and not node.is_shared else ()),
+            replicating,
+            *self._intactness(topics),
             self.member,
         )
+
+    def _intactness(self, topics: Topics) -> tuple[Service, ...]:
+        if self._directory is None:
+            return ()
+        intact, io_thread = self._directory
+        intactness = Intactness(intact, self._membership, self.member, io_thread)
+        self.member.join_after(lambda: intactness.recovered(lambda: topics.is_loading))
+        return (intactness,)
 
     async def leave(self, seconds: float) -> None:
         """Depart: others lead what this broker has led, if they can, within this time."""
@@ -171,7 +303,7 @@ class Cluster:
             self.member.drain()
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self._until(lambda: not self._must_wait())
+                    await self._handed_over()
         self.member.leave()
 
     async def close(self) -> None:
@@ -194,25 +326,67 @@ class Cluster:
             self._something.clear()
             await self._something.wait()
 
-    def _must_wait(self) -> bool:
-        """Return whether this broker leads a partition that another one could lead."""
+    async def _handed_over(self) -> None:
+        """Wait while this broker leads a partition that another one could lead."""
+        while await self._must_wait():
+            await self._something.wait()
+
+    async def _must_wait(self) -> bool:
+        self._something.clear()  # what changes during the look is looked at again
         image = self.node.metadata.image
-        if self._broker_id not in image.counts.leaders:
-            return False
         if self.node.is_shared:
             others = [each for number, each in image.brokers.items() if number != self._broker_id]
-            return any(not each.is_draining for each in others)
-        # Each partition has one preferred leader: with more replicas than that, some have several.
-        return sum(image.counts.replicas.values()) > sum(image.counts.preferred.values())
+            is_alone = all(each.is_draining for each in others)
+            return self._broker_id in image.counts.leaders and not is_alone
+        return await complete_in_steps(could_be_led_by_others(image, self._broker_id))
 
-    def _controller_settings(self) -> ControllerSettings:
-        config = self._config
+    @property
+    def _is_fencing_early(self) -> bool:
+        return self._config.flag("polylog.early.fencing.enable")
+
+    def partition_changes(self, configs: BrokerConfigs, topics: Topics) -> PartitionChanges:
+        """Return what changes partitions when an operator asks for it."""
+        node, ends = self.node, self._ends(topics)
+        settings = TopicSettings(node.metadata.image, partial(_replica_settings, configs))
+        return PartitionChanges(
+            *(node.metadata, self._broker_id, settings, ends), is_shared=node.is_shared
+        )
+
+    def _ends(self, topics: Topics) -> ReplicaEnds:
+        image = self.node.metadata.image
+        return ReplicaEnds(self._broker_id, image, partial(_held, topics), self._asking)
+
+    def _controller_settings(self, configs: BrokerConfigs) -> ControllerSettings:
+        config = configs.current
+
         return ControllerSettings(
             is_shared=self.node.is_shared,
             is_balancing=config.flag("auto.leader.rebalance.enable"),
             imbalance_interval_ms=config.integer("leader.imbalance.check.interval.seconds") * 1000,
             imbalance_percentage=config.integer("leader.imbalance.per.broker.percentage"),
+            defaults=_replica_settings(configs),
+            internal_factors=(
+                (OFFSETS_TOPIC, config.integer("offsets.topic.replication.factor")),
+                (
+                    TRANSACTIONS_TOPIC,
+                    config.integer("transaction.state.log.replication.factor"),
+                ),
+            ),
         )
+
+
+def _replica_settings(configs: BrokerConfigs) -> ReplicaSettings:
+    """Return what elections and ISRs go by in topics without own settings."""
+    return ReplicaSettings(
+        configs.current.integer("min.insync.replicas"),
+        configs.current.flag("unclean.leader.election.enable"),
+    )
+
+
+def _held(topics: Topics, topic_id: bytes, partition: int) -> Log | None:
+    """Return the log of a partition that this broker leads or follows."""
+    topic = topics.by_id(topic_id)
+    return None if topic is None else topic.held_log(partition)
 
 
 def _links_max() -> int:
@@ -221,6 +395,30 @@ def _links_max() -> int:
 
 def _random_start() -> int:
     return int.from_bytes(random_id()[:2], "big")
+
+
+class _Led:
+    """The logs that this broker leads, as the changes of ISRs see them."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+
+    def log(self, topic_id: bytes, partition: int) -> PartitionLog | None:
+        topic = self._topics.by_id(topic_id)
+        log = None if topic is None else topic.log(partition)
+        return log if isinstance(log, PartitionLog) else None
+
+
+class _Held:
+    """The logs that this broker has open, whatever they are."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+
+    def log(self, topic_id: bytes, partition: int) -> PartitionLog | None:
+        topic = self._topics.by_id(topic_id)
+        log = None if topic is None else topic.held_log(partition)
+        return log if isinstance(log, PartitionLog) else None
 
 
 class _Served:

@@ -8,16 +8,25 @@ are followed at once, those of brokers in one task.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
-from typing import Protocol
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Protocol
 
 from broker.core.cluster.image import Delta
+from broker.core.scheduling.steps import in_steps
 from broker.core.service import Service
 from broker.model.errors import ConfigError, StorageError
-from broker.model.limits import CLUSTER_RETRY_MS, TOPICS_FOLLOWED_AT_ONCE
+from broker.model.limits import (
+    CLUSTER_PARTITIONS_PER_STEP,
+    CLUSTER_RETRY_MS,
+    TOPICS_FOLLOWED_AT_ONCE,
+)
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.server.cluster.node import Node
 from broker.storage import metadata
+
+if TYPE_CHECKING:
+    from broker.core.cluster.writes import Item
 
 _TRIES_PER_LINE = 150  # half a minute
 _log = logging.getLogger(__name__)
@@ -110,6 +119,7 @@ class Following(Service):
         # Names of topics, and ids of deleted ones, in the order of their first change; with the
         # partitions that have changed, or None for all.
         self._changed: dict[str | bytes, dict[int, None] | None] = {}
+        self._partitions: deque[Collection[Item]] = deque()  # others that have changed
         self._something = asyncio.Event()
         self._following: set[asyncio.Task[None]] = set()
         self._failures: dict[str | bytes, int] = {}  # in a row, of what is followed again
@@ -124,7 +134,10 @@ class Following(Service):
         try:
             while True:
                 await self._something.wait()
-                while self._changed:
+                while self._changed or self._partitions:
+                    await self._take_partitions()
+                    if not self._changed:
+                        continue
                     await room.acquire()
                     task = asyncio.ensure_future(self._follow(*self._next()))
                     self._following.add(task)
@@ -139,7 +152,7 @@ class Following(Service):
 
     async def caught_up(self) -> None:
         """Wait until everything that has changed so far is followed, or has failed."""
-        while self._changed or self._following:
+        while self._changed or self._partitions or self._following:
             if self._following:
                 await asyncio.wait(self._following, return_when=asyncio.FIRST_COMPLETED)
             else:
@@ -200,8 +213,9 @@ class Following(Service):
             if each.startswith(prefix)
         ]
         self._add([*names, *delta.deleted])
-        # An election of all leaders changes a topic of many partitions a hundred times.
-        self._add_partitions(delta.partitions)
+        if delta.partitions:
+            self._partitions.append(delta.partitions)
+            self._something.set()
 
     def _all_changed(self) -> None:
         """The broker epoch has changed, and with it what this broker leads."""
@@ -213,12 +227,18 @@ class Following(Service):
         if self._changed:
             self._something.set()
 
-    def _add_partitions(self, changed: Iterable[tuple[bytes, int]]) -> None:
-        topics = self._node.metadata.image.topics
-        for topic_id, number in changed:
-            if topic_id in topics:
-                partitions = self._changed.setdefault(topics[topic_id].name, {})
-                if partitions is not None:
-                    partitions[number] = None
-        if self._changed:
-            self._something.set()
+    async def _take_partitions(self) -> None:
+        """Let the topics of partitions that have changed be followed.
+
+        An election of all leaders changes a topic of many partitions a hundred times.
+        """
+        image = self._node.metadata.image
+        while self._partitions:
+            changed = self._partitions[0]
+            async for topic_id, number in in_steps(changed, CLUSTER_PARTITIONS_PER_STEP):
+                topic = image.topics.get(topic_id)
+                if topic is not None:
+                    partitions = self._changed.setdefault(topic.name, {})
+                    if partitions is not None:
+                        partitions[number] = None
+            self._partitions.popleft()  # `caught_up` has waited for all of them

@@ -8,6 +8,7 @@ from broker.core.cluster.handover import HandOver
 from broker.core.cluster.image import Delta
 from broker.core.cluster.records import NO_EPOCH
 from broker.core.cluster.writes import Item
+from broker.core.scheduling.steps import in_steps
 from broker.core.scheduling.tasks import Tasks
 from broker.core.service import Service
 from broker.model.errors import StorageError
@@ -16,6 +17,7 @@ from broker.model.limits import CLUSTER_RETRY_MS
 from broker.server.cluster.node import Node
 from broker.server.cluster.writing import Writing
 
+_STOPS_PER_STEP = 64  # a task each
 _log = logging.getLogger(__name__)
 
 
@@ -54,7 +56,7 @@ class HandingOver(Service):
             if machine is not None:
                 machine.tick(self._node.clock.monotonic_ms())
                 await self._writing.work(machine)
-                for item in machine.take_stops():
+                async for item in in_steps(machine.take_stops(), _STOPS_PER_STEP):
                     if item not in self._stopping:
                         self._stopping.add(item)
                         self._stops.begin(self._stop_serving(item))

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from broker.core.cluster import records
@@ -18,8 +18,9 @@ from broker.core.cluster.records import NO_EPOCH
 from broker.core.service import Service
 from broker.model.clock import monotonic
 from broker.model.errors import ConfigError, StorageError
-from broker.model.limits import ETCD_ELECTION_SECONDS, REGISTRATION_RETRY_SECONDS
+from broker.model.limits import REGISTRATION_RETRY_SECONDS
 from broker.storage.metadata import KeyValue, Lease, MetaStore, OutcomeUnknown
+from broker.storage.metadata.store_limits import ETCD_ELECTION_SECONDS
 
 _log = logging.getLogger(__name__)
 _TEXTS = {
@@ -49,6 +50,7 @@ class Member(Service):
         self._on_phase: list[Callable[[], None]] = []
         self._on_refusal: list[Callable[[ConfigError], None]] = []
         self._on_bound: list[Callable[[float], None]] = []
+        self._ready: Callable[[], Awaitable[None]] | None = None
         self._bound = 0.0  # `fenced_from`, as it was reported last
 
     @property
@@ -102,8 +104,14 @@ class Member(Service):
         """Register a callback that gets `fenced_from` after each change of it."""
         self._on_bound.append(callback)
 
+    def join_after(self, ready: Callable[[], Awaitable[None]]) -> None:
+        """Let `run` wait for something before it joins."""
+        self._ready = ready
+
     async def run(self) -> None:
         """Join, stay and rejoin until cancelled or departed."""
+        if self._ready is not None:
+            await self._ready()
         while self.phase is not Phase.LEFT:
             await self.step()
 
@@ -150,6 +158,11 @@ class Member(Service):
             _log.warning("the lease was renewed late: fenced for seconds=%.3f", now - before)
             self._report_phase()
 
+    def registration_missed(self) -> None:
+        """Look up the registration: the image of the cluster does not have it any more."""
+        self._membership.registration_missed(monotonic())
+        self._something.set()
+
     def drain(self) -> None:
         """Ask the controller to move what this broker leads."""
         self._membership.drain()
@@ -159,6 +172,18 @@ class Member(Service):
         """Depart now."""
         self._membership.leave()
         self._note_bound()
+        self._something.set()
+
+    async def rejoin(self) -> None:
+        """End the registration, and register anew: what it says has changed."""
+        lease, self._lease = self._lease, None
+        if lease is None:
+            return
+        self._membership.lease_lost(lease.id)
+        self._note_bound()
+        self._report_phase()
+        await _revoke(lease)
+        await lease.abandon()
         self._something.set()
 
     async def release(self) -> None:

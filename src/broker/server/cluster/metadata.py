@@ -68,6 +68,7 @@ class ClusterMetadata(Service):
         if self.image.cluster_id is not None:
             self._check_cluster(next((e for e in entries if e.key == records.CLUSTER), None))
         self._changed(await complete_in_steps(self.image.load(entries, revision)))
+        await complete_in_steps(self.image.release())
 
     async def found(self, guard: Guard, operation: Operation) -> None:
         """Make the first key of a new cluster, unless another broker has, and read it back."""
@@ -103,7 +104,7 @@ class ClusterMetadata(Service):
                 # The image may have half of a change: only a scan makes it whole.
                 _log.error("the metadata cannot be followed: error=%s", error)
                 await self._load_again()
-                self._changed(Delta.of_everything(self.image))
+                self._changed(await complete_in_steps(Delta.of_everything(self.image)))
             else:
                 return  # the store was closed
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from broker._native.kernel import file_ops
 from broker.core.cluster import records, transfer
 from broker.core.cluster.image import ClusterImage
-from broker.core.cluster.records import Transaction
+from broker.core.cluster.records import Restore, Transaction
 from broker.core.cluster.slices import complete
 from broker.core.cluster.transfer import Header
 from broker.core.producer_ids import reservation
@@ -140,7 +140,8 @@ async def import_(offline: Offline, lines: Iterable[str]) -> int:
         )
     if offline.log_dir is None:
         puts = list(transfer.imported(header, entries, SystemClock().wall_ms()))
-        puts.append(_restore())
+        restore_id = id_to_text(random_id())
+        puts.append(_restored(Restore(restore_id, imported=restore_id)))
         puts.append(Put(records.CLUSTER, records.cluster_value(header.cluster_id)))
     elif header.standalone != offline.log_dir.node_id:
         raise ConfigError(
@@ -190,10 +191,12 @@ async def bump_epochs(offline: Offline) -> int:
             )
         count += len(transaction.operations)
     if offline.log_dir is None:
-        await offline.store.transact([], [_restore()])
+        before = records.parse_restore(await offline.store.get(records.RESTORE))
+        restored = _restored(before._replace(id=id_to_text(random_id())))
+        await offline.store.transact([], [restored])
     return count - len(skipping.operations)
 
 
-def _restore() -> Put:
+def _restored(restore: Restore) -> Put:
     """Declare that the store's revisions do not follow those that brokers have seen."""
-    return Put(records.RESTORE, records.restore_value(id_to_text(random_id())))
+    return Put(records.RESTORE, records.restore_value(restore))

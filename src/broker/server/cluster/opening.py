@@ -101,7 +101,7 @@ async def _join(metadata: ClusterMetadata, log_dir: LogDir, store: str) -> Store
     await found_cluster(metadata, log_dir, id_to_text(random_id()))
     restore = records.parse_restore(await metadata.get(records.RESTORE))
     image = metadata.image
-    found = StoreSeen(log_dir.cluster_id, image.revision, image.changed_revision, (restore,))
+    found = StoreSeen(log_dir.cluster_id, image.revision, image.changed_revision, (restore.id,))
     return _see(log_dir, found, store)
 
 

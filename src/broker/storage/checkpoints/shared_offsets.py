@@ -3,7 +3,7 @@
 The files are those of one broker (offset_checkpoints.py). Each broker replaces the entries of the
 logs that it has open and keeps all others, while it holds a lock that the others wait for. A log is
 open in one broker at a time, so an entry has one writer. A broker that has ended leaves its entries
-to the brokers that open its logs next.
+to the brokers that open its logs next. No partition has several replicas.
 """
 
 from collections.abc import Callable
@@ -31,6 +31,7 @@ class SharedOffsetCheckpoints(OffsetCheckpoints):
         self._open: set[Key] = set()
         self._recovery_points = {}
         self._log_starts = {}
+        self._watermarks = {}
 
     def adopt(self, key: Key) -> None:
         """Begin to keep the entries of a log that this broker opens; in any thread."""
@@ -38,7 +39,7 @@ class SharedOffsetCheckpoints(OffsetCheckpoints):
             self._refresh()
             self._open.add(key)
             for own, written in zip(
-                (self._recovery_points, self._log_starts), self._written, strict=True
+                (self._recovery_points, self._log_starts), self._written[:2], strict=True
             ):
                 own.pop(key, None)
                 if key in written:
@@ -59,6 +60,13 @@ class SharedOffsetCheckpoints(OffsetCheckpoints):
         self._recovery_points.pop(key, None)
         self._log_starts.pop(key, None)
         return True
+
+    def _lower(self, key: Key, offset: int, log_start_offset: int) -> None:
+        with self._exclusive():
+            self._refresh()
+            self._set_lower(key, offset, log_start_offset)
+            self._write_starts()
+            self._write_points(self._written.recovery_points)
 
     def write(self, points: Points) -> None:
         """Write the files with these recovery points of open logs; in any thread."""
@@ -106,9 +114,8 @@ class SharedOffsetCheckpoints(OffsetCheckpoints):
         """Read the files again if another broker has replaced one of them."""
         stamp = _stamp(self._path)
         if stamp != self._stamp:
-            self._written = Offsets(
-                *(text_files.read_offsets(self._path / name) for name in _FILES)
-            )
+            points, starts = (text_files.read_offsets(self._path / name) for name in _FILES)
+            self._written = Offsets(points, starts, {})
             self._stamp = stamp
 
 

@@ -13,6 +13,7 @@ Producers' snapshots of the replaced segments stay: recovery begins at one of th
 """
 
 import logging
+from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from broker.segments.names import (
     ABORTED,
     CLEANED,
     DAMAGE,
+    LOG,
     SEGMENT_SUFFIXES,
     SWAP,
     file_name,
@@ -116,6 +118,23 @@ def finish_swaps(folder: Path) -> None:
         old = sorted([*gone] if kept is None else [kept, *gone])
         _log.info("compaction completed: folder=%s kept=%s gone=%s", folder.name, kept, gone)
         finish(Swap(folder, old, kept))
+
+
+def resolve(folder: Path, base_offsets: Collection[int]) -> None:
+    """Complete or undo the swaps of an open log whose compaction was ended between two steps.
+
+    `base_offsets` are those of its segments: they tell whether it uses the new files.
+    """
+    drop_cleaned(folder)
+    names = file_ops.list_folder(folder)
+    for name in (each for each in names if is_offset_file(each, SWAP)):
+        kept, gone = text_files.read_swap(folder / name)
+        swap = Swap(folder, sorted([*gone] if kept is None else [kept, *gone]), kept)
+        is_pending = kept is not None and file_name(kept, LOG) + SWAP in names
+        if is_pending or not set(base_offsets).isdisjoint(gone):
+            undo(swap)
+        else:
+            finish(swap)
 
 
 def _files(swap: Swap) -> list[Path]:

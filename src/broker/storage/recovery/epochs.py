@@ -19,6 +19,10 @@ class Epochs(Protocol):
     def current(self) -> int:
         """The epoch of this start; 0 in a cluster."""
 
+    @property
+    def are_elected(self) -> bool:
+        """Whether the brokers of a cluster elect who leads, and each log may have replicas."""
+
     def begin(self, *, is_clean: bool) -> None:
         """Begin after a clean or an unclean stop; StorageError when the store fails."""
 
@@ -31,6 +35,8 @@ class Epochs(Protocol):
 
 class UncleanStarts:
     """The epochs of a standalone broker."""
+
+    are_elected = False
 
     def __init__(self, store: BlockingMetaStore, node_id: int) -> None:
         """Keep where the number of unclean starts is stored."""
@@ -67,6 +73,7 @@ class ElectedEpochs:
     """The epochs of a broker in a cluster: each of its incarnations is elected with a new one."""
 
     current = 0
+    are_elected = True
 
     def begin(self, *, is_clean: bool) -> None:
         """Do nothing."""

@@ -25,6 +25,7 @@ class LogSettings(TypedDict):
     after_ms_max: int
     flush_messages: int
     flush_ms: int
+    min_isr: int
 
 
 def log_settings(topic: str, config: TopicConfig, protocol_flags: int = 0) -> LogSettings:
@@ -45,6 +46,7 @@ def log_settings(topic: str, config: TopicConfig, protocol_flags: int = 0) -> Lo
         "after_ms_max": config.integer("message.timestamp.after.max.ms"),
         "flush_messages": config.integer("flush.messages"),
         "flush_ms": config.integer("flush.ms"),
+        "min_isr": config.integer("min.insync.replicas"),
     }
 
 

@@ -1,6 +1,7 @@
 """Opens one log that has a folder: attaches it after a clean stop, or else recovers it.
 
     the stop was clean, the folder has the segments that it left   attached
+      ... but transactions have ended above the high watermark     read from a snapshot below it on
       ... but snapshot, epochs or an index are lost or damaged     read from the recovery point on
       ... other segments: files were restored, removed or cut      read from the first byte on
     the stop was not clean                                         read from the recovery point on
@@ -11,14 +12,17 @@ and later appends have a leader epoch that no earlier run used.
 """
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from broker._native.kernel import file_ops
 from broker._native.log import recovery, seal
 from broker._native.log.partition_log import PartitionLog
+from broker.model import limits
+from broker.model.settings import LONG_MAX
 from broker.segments import text_files
 from broker.segments.names import DAMAGE, DIGEST, LOG, SNAPSHOT, file_name, offsets_of
-from broker.storage.checkpoints import clean_segments
+from broker.storage.checkpoints import checkpoint, clean_segments
 from broker.storage.checkpoints.clean_segments import Digests
 from broker.storage.checkpoints.offset_checkpoints import OffsetCheckpoints
 from broker.storage.files import damages, digests, sidecar
@@ -33,7 +37,7 @@ _log = logging.getLogger(__name__)
 class Opening:
     """Opens the logs of one start, each in any thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what a start knows)
         self,
         offsets: OffsetCheckpoints,
         side_files: SideFiles,
@@ -41,19 +45,42 @@ class Opening:
         epochs: Epochs,
         *,
         is_clean: bool,
+        may_be_copies: bool,
+        report: Callable[[PartitionLog], None],
     ) -> None:
-        """Set whether the stop was clean, and the digests of the segments that it has left."""
+        """Set whether the stop was clean, and the digests of the segments that it has left.
+
+        `may_be_copies`: a log may be a copy of another broker's, or may have been one, so that what
+        the leader's compaction has removed is missing after the recovery point, too. `report` is
+        called with a log that has lost durable records, in the thread that opens it.
+        """
         self._offsets = offsets
         self._side_files = side_files
         self._clean = clean
         self._epochs = epochs
         self._is_clean = is_clean
+        self._may_be_copies = may_be_copies
+        self._report = report
 
     def load(self, log: PartitionLog, names: list[str]) -> bool:
         """Open a log whose folder has these files.
 
         Returns whether all names in the folder are known to be synced. Raises StorageError.
         """
+        is_synced = self._open(log, names)
+        _forget_lost_epochs(log)
+        known = self._offsets.high_watermark(_key(log)) or 0
+        if known > log.log_end_offset:
+            _log.error(
+                "replicated records are lost: folder=%s high_watermark=%d log_end_offset=%d",
+                log.folder,
+                known,
+                log.log_end_offset,
+            )
+            self._report(log)
+        return is_synced
+
+    def _open(self, log: PartitionLog, names: list[str]) -> bool:
         key = (log.topic, log.partition)
         plan = plan_folder(names, self._offsets.log_start(key))
         for name in plan.removed:
@@ -69,6 +96,8 @@ class Opening:
         is_changed = self._is_clean and not self._is_as_left(log, _sizes(log, plan))
         self._recover(log, plan, is_changed=is_changed)
         found = damages.save(log, plan.base_offsets)
+        if set(found) - set(plan.damaged_offsets):
+            self._report(log)
         damages.restore(log, [base for base in plan.damaged_offsets if base not in found])
         if log.log_end_offset < self._offsets.log_start(key):
             self._begin_anew(log)
@@ -104,6 +133,10 @@ class Opening:
         if not self._is_as_left(log, sizes):
             recovery.detach(log)
             return False
+        watermark = self._offsets.high_watermark(_key(log))
+        if watermark is not None and watermark < log_end and recovery.has_marker(log, watermark):
+            recovery.detach(log)
+            return False
         if log_end:
             self._side_files.found(log, log_end)
         return True
@@ -128,7 +161,10 @@ class Opening:
             )
         recovery_point = 0 if is_changed else self._offsets.recovery_point(_key(log))
         sealed_offset = seal.sealed_offset(log.folder)
+        known = self._offsets.high_watermark(_key(log)) if self._may_be_copies else None
         snapshot_offset, snapshot = _newest_snapshot(folder, plan, recovery_point)
+        if known is not None and known < snapshot_offset:
+            snapshot_offset, snapshot = self._earlier_snapshot(log, plan, known)
         aborted_before = digests.of_aborted(folder, plan.aborted_offsets)
         after_end = recovery.recover(
             log,
@@ -142,6 +178,8 @@ class Opening:
             # segment, which may have been copied while it was written to.
             synced_end=plan.base_offsets[-1] if is_changed else sealed_offset,
             has_gaps=is_changed,
+            is_copy=self._may_be_copies,
+            high_watermark=(known or 0) if self._may_be_copies else LONG_MAX,
         )
         aborted = digests.of_aborted(folder, plan.aborted_offsets)
         # A .txnindex that recovery has rebuilt differs from its digest.
@@ -165,6 +203,22 @@ class Opening:
             log.leader_epoch,
         )
 
+    @staticmethod
+    def _earlier_snapshot(
+        log: PartitionLog, plan: FolderPlan, high_watermark: int
+    ) -> tuple[int, bytes]:
+        """Return the producers before the high watermark, to find what has ended above it.
+
+        Without a snapshot there, that is the whole log; if it is long, the oldest snapshot is used:
+        a transaction that has ended between the two counts as decided.
+        """
+        folder = Path(log.folder)
+        found = _newest_snapshot(folder, plan, high_watermark)
+        size = sum(size for _, size in _sizes(log, plan))
+        if found[1] or size <= limits.RECOVERY_OF_ENDED_BYTES_MAX:
+            return found
+        return _newest_snapshot(folder, plan, plan.snapshot_offsets[0])
+
     def _forget_synced(self, log: PartitionLog, synced_end: int) -> None:
         """Lower the recovery point and the sealed offset to the log's end: synced records are lost.
 
@@ -178,6 +232,7 @@ class Opening:
             synced_end,
             log.log_end_offset,
         )
+        self._report(log)
         self._offsets.note(log, log.log_end_offset)
         self._offsets.write_forgotten()
         file_ops.write_file_atomic(
@@ -203,6 +258,17 @@ class Opening:
         for base in offsets_of(file_ops.list_folder(str(folder)), LOG):
             _set_aside(folder / file_name(base, LOG))
         recovery.create(log, self._offsets.log_start(_key(log)))
+
+
+def _forget_lost_epochs(log: PartitionLog) -> None:
+    """Remove the epochs that begin above a log's end from their file.
+
+    Batches of older epochs may be copied there next; the next start must not read them as later.
+    """
+    file = Path(log.folder) / text_files.LEADER_EPOCHS
+    epochs = text_files.read_leader_epochs(Path(log.folder)) or []
+    if any(start > log.log_end_offset for _, start in epochs):
+        file_ops.write_file_atomic(str(file), checkpoint.leader_epochs(log.epoch_entries).encode())
 
 
 def _key(log: PartitionLog) -> tuple[str, int]:

@@ -51,12 +51,21 @@ from broker.storage.recovery.syncing import is_one_sync_cheaper
 
 if TYPE_CHECKING:
     from broker.storage.recovery.shared_folders import SharedFolders
+    from broker.storage.recovery.truncation import Truncation
 
 _log = logging.getLogger(__name__)
 
 
+def _ignore(_log: PartitionLog) -> None:
+    pass
+
+
 def _none(_topic: str, _partition: int) -> bytes | None:
     return None
+
+
+def _all(_topic_id: bytes, _partition: int) -> bool:
+    return True
 
 
 # Returns PartitionLog.protocol_flags, which protocols define and read.
@@ -68,7 +77,7 @@ TopicIdOf: TypeAlias = Callable[[str, int], bytes | None]
 class Partitions:
     """The partitions of one data directory."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 (what a start needs)
         self,
         path: Path,
         epochs: Epochs,
@@ -76,6 +85,7 @@ class Partitions:
         producer_expiration_ms: int,
         log_flags: LogFlags = lambda _: 0,
         shared: "SharedFolders | None" = None,
+        when_lost: Callable[[PartitionLog], None] = _ignore,
     ) -> None:
         """Read the checkpoints; after an unclean stop, make the next leader epoch durable.
 
@@ -86,7 +96,10 @@ class Partitions:
             producer_expiration_ms: after which an idle producer is forgotten.
             log_flags: returns what protocols keep in a log.
             shared: the folders that this broker has claimed of those it shares with others.
+            when_lost: called with a log in which records that were durable are gone or damaged,
+                in the thread that has found it.
         """
+        self._when_lost = when_lost
         self._path = path
         self._shared = shared
         self._log_flags = log_flags
@@ -111,8 +124,15 @@ class Partitions:
         self._epochs = epochs
         epochs.begin(is_clean=self.is_clean)
         self._opening = Opening(
-            self._offsets, self._side_files, clean, epochs, is_clean=self.is_clean
+            self._offsets,
+            self._side_files,
+            clean,
+            epochs,
+            is_clean=self.is_clean,
+            may_be_copies=epochs.are_elected and shared is None,
+            report=when_lost,
         )
+        self._made_truncation: Truncation | None = None
         if not self.is_clean:
             file_ops.sync_folder(str(path))  # the last run may have created folders
 
@@ -168,6 +188,7 @@ class Partitions:
 
         Runs in a thread. Returns the logs for which that failed, with the reason.
         """
+        logs = list(logs)
         unsettled = [
             log
             for log in logs
@@ -192,7 +213,21 @@ class Partitions:
         except StorageError as error:
             failed |= dict.fromkeys(made, str(error))
         self._unsynced_folders.difference_update(made)
+        for log in logs:
+            if log not in failed:
+                self._restore_watermark(log)
         return failed
+
+    def _restore_watermark(self, log: PartitionLog) -> None:
+        """Let a replica be read as far as it was known to be replicated.
+
+        In a cluster that is nothing, until the log is led or followed again, where no checkpoint
+        has it; a log without other replicas is then readable up to its end.
+        """
+        known = self._offsets.high_watermark((log.topic, log.partition))
+        if known is not None or self._epochs.are_elected:
+            known = min(known or 0, log.log_end_offset)
+            log.restore_watermark(max(known, log.log_start_offset))
 
     def _settle(self, log: PartitionLog, *, is_synced: bool) -> None:
         if log.is_group_commit and log.needs_sync:
@@ -224,6 +259,7 @@ class Partitions:
                     openings[log].load(log, there)
             for log in logs:
                 self._settle(log, is_synced=False)
+                self._restore_watermark(log)
             self._sync_names(logs)
         except StorageError:
             for log in made:
@@ -240,7 +276,13 @@ class Partitions:
         left = self._shared.take_over(log)
         clean = None if left is None else {(log.topic, log.partition): left.digest}
         return Opening(
-            self._offsets, self._side_files, clean, self._epochs, is_clean=left is not None
+            self._offsets,
+            self._side_files,
+            clean,
+            self._epochs,
+            is_clean=left is not None,
+            may_be_copies=False,
+            report=self._when_lost,
         )
 
     def _make(self, log: PartitionLog) -> None:
@@ -312,11 +354,18 @@ class Partitions:
         file_ops.rename(str(folder), str(aside))
         file_ops.sync_folder(str(self._path))
 
-    def rename_strays(self, topic_id_of: TopicIdOf = _none) -> list[Path]:
-        """Rename the folders of no known topic; return those of deletes that did not complete.
+    def rename_strays(
+        self, topic_id_of: TopicIdOf = _none, keeps: Callable[[bytes, int], bool] = _all
+    ) -> list[Path]:
+        """Rename the folders of no known topic; return those to be removed.
 
-        `topic_id_of` returns the id of the topic that has such a partition, which another broker
-        may lead now.
+        These are of deletes that did not complete, and of partitions whose replicas were moved to
+        other brokers while this one did not run.
+
+        Args:
+            topic_id_of: returns the id of the topic that has such a partition, which another broker
+                may lead now.
+            keeps: returns whether this broker keeps the files of a partition, by its topic's id.
         """
         doomed: list[Path] = []
         if self._shared is not None:
@@ -329,8 +378,19 @@ class Partitions:
                 doomed.append(folder)
                 continue
             topic, _, number = name.rpartition("-")
-            if number.isdigit() and self._is_stray(folder, topic_id_of(topic, int(number))):
+            topic_id = topic_id_of(topic, int(number)) if number.isdigit() else None
+            if number.isdigit() and self._is_stray(folder, topic_id):
                 self._set_aside(folder)
+            elif topic_id is not None and not keeps(topic_id, int(number)):
+                doomed.append(self._put_away(folder, topic_id))
+        return doomed
+
+    def _put_away(self, folder: Path, topic_id: bytes) -> Path:
+        """Rename a folder to be removed; durable soon enough, because a start does it again."""
+        doomed = deletion.deleted_folder(folder, topic_id)
+        _log.info("folder of a partition that was moved is removed: folder=%s", folder)
+        deletion.remove_folder(doomed)  # of an earlier move
+        file_ops.rename(str(folder), str(doomed))
         return doomed
 
     def _is_stray(self, folder: Path, topic_id: bytes | None) -> bool:
@@ -343,6 +403,27 @@ class Partitions:
             _log.warning("folder not checked: folder=%s error=%s", folder, error)
             return False
         return owner is not None and owner != topic_id
+
+    # ---- cut ---------------------------------------------------------------------------------
+
+    def truncate(self, log: PartitionLog, offset: int) -> None:
+        """Remove what a replica has from an offset on; in the I/O thread, while it is held.
+
+        Raises DiskFull when nothing has changed, or StorageError: take the log offline.
+        """
+        self._truncation.truncate(log, offset)
+
+    def begin_anew(self, log: PartitionLog, offset: int) -> None:
+        """Empty a replica that begins at an offset from then on; as `truncate`."""
+        self._truncation.begin_anew(log, offset)
+
+    @property
+    def _truncation(self) -> "Truncation":
+        if self._made_truncation is None:  # only replicas are cut: others do without its modules
+            from broker.storage.recovery.truncation import Truncation  # noqa: PLC0415
+
+            self._made_truncation = Truncation(self._offsets, self._side_files)
+        return self._made_truncation
 
     # ---- release -----------------------------------------------------------------------------
 
@@ -357,6 +438,7 @@ class Partitions:
             self._leave([closed])
         elif closed.end_offset >= 0:
             self._offsets.note(log, closed.end_offset)
+            self._note_watermark(log)
             self._released[key] = self._digest(log)
         else:
             self._has_failed = True
@@ -432,7 +514,12 @@ class Partitions:
         for log in list(self._logs.values()):
             if not log.is_loading:
                 self._offsets.note(log, log.durable_end)
+                self._note_watermark(log)
         return self._offsets.take()
+
+    def _note_watermark(self, log: PartitionLog) -> None:
+        known = log.high_watermark if log.is_replicated else None
+        self._offsets.note_watermark((log.topic, log.partition), known)
 
     def prepare_checkpoint(self) -> Failed:
         """Make the epochs and indexes durable that recovery will no longer rebuild.
@@ -487,6 +574,7 @@ class Partitions:
                 is_clean = False
             else:
                 self._offsets.note(log, end_offset)
+                self._note_watermark(log)
         self.write_checkpoint(self._offsets.take())
         if is_clean:
             self._write_clean_segments()

@@ -98,6 +98,9 @@ class Worker(threading.Thread):
         """True once `stop` was called."""
         return self._stopping.is_set()
 
+    def catch_up(self) -> None:
+        """Return once everything that it has done by now is recorded: at once."""
+
     def ask_to_stop(self) -> None:
         """Ask it to end; `stop` waits for that."""
         self._stopping.set()

@@ -25,6 +25,9 @@ CLIENT: dict[str, str | int] = {
     # If it starts over from its bootstrap servers, requests for a group coordinator wait forever
     # for a connection that it has given up (librdkafka 2.16).
     "metadata.recovery.strategy": "none",
+    # Therefore it must not only know brokers that are gone: it forgets those that the last answer
+    # to Metadata did not name, and asks again when a connection fails, or after this time.
+    "topic.metadata.refresh.interval.ms": 200,
     "log_level": 0,  # It would log each failed connection.
 }
 MEMBER: dict[str, str | int | bool] = {

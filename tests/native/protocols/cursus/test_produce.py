@@ -7,12 +7,14 @@ import struct
 import pytest
 
 from broker._native.kernel import file_ops
+from broker._native.log.partition_log import PartitionLog
 from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS
 from broker._native.protocols.cursus.protocol import Cursus
 from broker.codec import records
-from broker.model.limits import CURSUS_FAST_BATCH_BYTES_MAX
+from broker.model.limits import CURSUS_FAST_BATCH_BYTES_MAX, REPLICAS_WAIT_MS
 from tests.support.cursus_client import Message, batch
 from tests.support.native_log import Logs
+from tests.support.native_replica import LEADER, REPLICA, lead
 from tests.support.native_wire import Client, Wire
 
 SENT = [Message(b"v%d" % n, n, b"p", b"k", 7) for n in (1, 2, 3)]
@@ -25,6 +27,7 @@ FAILED = (
     b'"seq_end":3,"leader":"","error":"broker_error reason='
     b"'the log of the partition has failed'\"}"
 )
+REASON = b"broker_error reason='the log of the partition has failed'"
 
 
 def framed(body: bytes) -> bytes:
@@ -161,3 +164,67 @@ def test_a_topic_with_special_settings_is_left_to_python(
     assert len(wire.slow) == 1
     wire.slow.pop().send(None)
     wire.run()
+
+
+# ---- with other replicas -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def led(wire: Wire, log: PartitionLog) -> PartitionLog:
+    """Partition 0, which another broker has a replica of."""
+    lead(log)
+    return log
+
+
+@pytest.mark.parametrize("acks", [b"1", b""])
+def test_one_acknowledgement_is_that_of_this_broker(
+    wire: Wire, led: PartitionLog, acks: bytes
+) -> None:
+    client = speaking(wire)
+
+    client.send(framed(batch("topic", 0, SENT, acks=acks)))
+
+    assert client.frame() == framed(OK)
+    assert led.high_watermark == 0
+
+
+@pytest.mark.parametrize("acks", [b"-1", b"all"])
+def test_all_acknowledgements_are_those_of_the_replicas_in_sync(
+    wire: Wire, led: PartitionLog, acks: bytes
+) -> None:
+    client = speaking(wire)
+    client.send(framed(batch("topic", 0, SENT, acks=acks)))
+    assert client.frames() == []
+
+    led.report(REPLICA, 3)
+    wire.logs.turn.request_end()
+
+    assert client.frame() == framed(OK)
+
+
+def test_replicas_that_are_too_slow_or_too_few_are_errors_on_which_clients_try_again(
+    wire: Wire, led: PartitionLog
+) -> None:
+    client = speaking(wire)
+    client.send(framed(batch("topic", 0, SENT, acks=b"all")))
+    wire.run()
+    wire.logs.turn.fail_overdue(wire.logs.turn.steady_ms + REPLICAS_WAIT_MS)
+    late = b"leader_not_found reason='the replicas in sync have not copied it in time'"
+    assert client.frame() == framed(FAILED.replace(REASON, late))
+
+    client.send(framed(batch("topic", 0, SENT, acks=b"all")))
+    wire.run()
+    led.configure(is_group_commit=False, min_isr=2)
+    led.set_isr([LEADER], 1)
+    few = b"leader_not_found reason='too few replicas are in sync, try again later'"
+    assert client.frame() == framed(FAILED.replace(REASON, few))
+
+
+def test_another_leader_is_named_as_text(wire: Wire, led: PartitionLog) -> None:
+    client = speaking(wire)
+    client.send(framed(batch("topic", 0, SENT, acks=b"all")))
+    wire.run()
+
+    led.follow(1)
+
+    assert client.frame() == framed(b"ERROR: NOT_LEADER")

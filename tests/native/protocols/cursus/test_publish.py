@@ -7,12 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from broker._native.kernel import file_ops
+from broker._native.log.partition_log import PartitionLog
 from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS, SPREADS_KEYS
 from broker._native.protocols.cursus.protocol import Cursus
 from broker._native.protocols.cursus.publish import RoundRobin
 from broker.codec import records
-from broker.model.limits import CURSUS_FAST_BATCH_BYTES_MAX
+from broker.model.limits import CURSUS_FAST_BATCH_BYTES_MAX, REPLICAS_WAIT_MS
 from tests.support.native_log import Logs
+from tests.support.native_replica import LEADER, lead
 from tests.support.native_wire import Client, Wire
 
 PUBLISH = (
@@ -189,3 +191,40 @@ def test_with_the_round_robin_partitioner_a_key_determines_no_partition(
     speaking(wire).send(framed(b"PUBLISH topic=topic producerId=p key=k message=m") * 4)
 
     assert [each.log_end_offset for each in parts] == [2, 2]
+
+
+# ---- with other replicas -------------------------------------------------------------------------
+
+ALL = PUBLISH.replace(b"acks=1", b"acks=all")
+
+
+def test_one_acknowledgement_is_that_of_this_broker(wire: Wire, log: PartitionLog) -> None:
+    lead(log)
+    client = speaking(wire)
+
+    client.send(framed(PUBLISH))
+
+    assert client.frame() == framed(OK)
+    assert log.high_watermark == 0
+
+
+def test_replicas_that_are_too_slow_or_too_few_are_errors_on_which_clients_try_again(
+    wire: Wire, log: PartitionLog
+) -> None:
+    lead(log)
+    client = speaking(wire)
+    assert ALL != PUBLISH
+    client.send(framed(ALL))
+    wire.run()
+    wire.logs.turn.fail_overdue(wire.logs.turn.steady_ms + REPLICAS_WAIT_MS)
+    assert client.frame() == framed(
+        b'ERROR: leader_not_found reason="the replicas in sync have not copied it in time"'
+    )
+
+    client.send(framed(ALL))
+    wire.run()
+    log.configure(is_group_commit=False, min_isr=2)
+    log.set_isr([LEADER], 1)
+    assert client.frame() == framed(
+        b'ERROR: leader_not_found reason="too few replicas are in sync, try again later"'
+    )

@@ -11,7 +11,10 @@ import pytest
 from broker._native.kernel import file_ops
 from broker._native.protocols.rustlog.counters import RustLogCounters
 from broker._native.protocols.rustlog.protocol import RustLog
+from broker.model.limits import REPLICAS_WAIT_MS
+from broker.model.log_results import LogState
 from tests.support.native_log import Logs, records
+from tests.support.native_replica import LEADER, REPLICA, lead
 from tests.support.native_wire import Client, Wire
 from tests.support.rustlog_client import (
     LIST_TOPICS,
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 
 FRAME_MAX = 10_485_760
 FAILED = b"\xfe\x01\xf4\x00\x06failed"
+LATE = FAILED.replace(b"failed", b"too late")
+FEW = FAILED.replace(b"failed", b"few")
 REFUSE = -1
 JSON = b'{"OffsetFetch":{}}'
 
@@ -46,7 +51,11 @@ class RustLogWire:
         self.counters = RustLogCounters()
         self.slow = self.wire.slow
         self.fallback = object()
-        self.protocol = RustLog(self.fallback, self.counters, write_failed=FAILED)
+        self.protocol = RustLog(
+            *(self.fallback, self.counters),
+            write_failed=FAILED,
+            write_refused={LogState.TIMED_OUT: LATE, LogState.TOO_FEW_REPLICAS: FEW},
+        )
         self.wire.poller.serve_with(
             {"rustlog": self.protocol},
             self.slow.extend,
@@ -352,3 +361,36 @@ def test_a_json_request_is_answered_in_json(rustlog: RustLogWire) -> None:
 
     assert rustlog.frames() == [b'{"OffsetFetch": {"offset": null}}']
     assert read_error(FAILED) == (500, "failed")
+
+
+# ---- with other replicas -------------------------------------------------------------------------
+
+
+def test_a_record_is_acknowledged_by_all_replicas_in_sync(
+    rustlog: RustLogWire, log: "PartitionLog"
+) -> None:
+    lead(log)
+    rustlog.client.send(frame(produce("topic", 0, [b"a"])))
+    assert rustlog.frames() == []
+
+    log.report(REPLICA, 1)
+    rustlog.wire.logs.turn.request_end()
+
+    assert read_produced(rustlog.client.frame()[4:]) == (0, 1)
+
+
+def test_a_record_that_is_not_acknowledged_is_answered_with_the_reason(
+    rustlog: RustLogWire, log: "PartitionLog"
+) -> None:
+    lead(log)
+    record = frame(produce("topic", 0, [b"a"]))
+    rustlog.client.send(record)
+    rustlog.wire.run()
+    rustlog.wire.logs.turn.fail_overdue(rustlog.wire.logs.turn.steady_ms + REPLICAS_WAIT_MS)
+    assert rustlog.client.frame()[4:] == LATE
+
+    rustlog.client.send(record)
+    rustlog.wire.run()
+    log.configure(is_group_commit=False, min_isr=2)
+    log.set_isr([LEADER], 1)
+    assert rustlog.client.frame()[4:] == FEW

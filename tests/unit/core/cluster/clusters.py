@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from broker.core.cluster import placement, records, topics
 from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.records import (
+    NO_EPOCH,
     BrokerState,
     ControllerClaim,
     PartitionState,
@@ -25,6 +26,7 @@ class Cluster:
         self.store = MemoryStore()
         self.image = ClusterImage()
         self.leases: dict[int, int] = {}
+        self.intact_since: dict[int, int] = {}  # of the brokers' directories
         for broker_id in range(1, brokers + 1):
             self.register(broker_id)
         self.refresh()
@@ -40,11 +42,14 @@ class Cluster:
         """Register a broker, or change its registration; return its epoch."""
         if broker_id not in self.leases:
             self.leases[broker_id] = self.store.grant()
-        registration = Registration(f"i{broker_id}", (), rack, host or f"h{broker_id}", state)
+        since = self.intact_since.get(broker_id, NO_EPOCH)
+        host = host or f"h{broker_id}"
+        registration = Registration(f"i{broker_id}", (), rack, host, state, since)
         key, value = records.broker_key(broker_id), records.registration_value(registration)
         self.store.transact([], [Put(key, value, self.leases[broker_id])])
         entry = self.store.get(key)
         assert entry is not None
+        self.intact_since.setdefault(broker_id, entry.create_revision)
         return entry.create_revision
 
     def drain(self, broker_id: int) -> None:
@@ -63,6 +68,10 @@ class Cluster:
         epoch = self.register(broker_id)
         self.refresh()
         return epoch
+
+    def empty(self, broker_id: int) -> None:
+        """Let a broker lose its directory, while it does not run."""
+        del self.intact_since[broker_id]
 
     def take_office(self, broker_id: int) -> int:
         """Make a broker the controller; return the controller epoch."""

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.cluster import election, records, topics
+from broker.core.cluster import election, eligibility, records, topics
 from broker.core.cluster.controller import Controller, ControllerSettings, claim
 from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.records import NO_LEADER, PartitionState, TopicRecord
 from broker.core.cluster.slices import complete
+from broker.core.cluster.topic_settings import ReplicaSettings
 from broker.core.cluster.writes import Write
 from broker.model.limits import (
     CLUSTER_CHANGES_PER_TRANSACTION,
@@ -78,6 +79,7 @@ class Office:
         store, image = self.cluster.store, self.cluster.image
         other = Cluster()
         other.store, other.leases = store, self.cluster.leases
+        other.intact_since = self.cluster.intact_since
         complete(other.image.load(*store.scan()))
         getattr(other, name)(broker_id)
         assert image.revision <= store.revision
@@ -198,7 +200,7 @@ def test_the_partitions_of_a_failed_broker_get_other_leaders_and_smaller_isrs(
 
     epoch = office.cluster.image.brokers[3].epoch
     assert office.cluster.state(led) == PartitionState(3, 1, epoch, (2, 3, 1), (3, 1), 1)
-    assert office.cluster.state(followed)[3:] == ((1, 2, 3), (1, 3), 1, NO_LEADER)
+    assert office.cluster.state(followed)[3:7] == ((1, 2, 3), (1, 3), 1, NO_LEADER)
     assert office.cluster.state(followed).leader_epoch == 0
     assert office.cluster.state(other).partition_epoch == 0
 
@@ -315,7 +317,10 @@ def test_transactions_are_limited_in_size_and_number(office: Office) -> None:
     assert len(writes) == CLUSTER_WRITES_IN_FLIGHT_MAX
     for write in writes:
         assert len(write.transaction.operations) == CLUSTER_CHANGES_PER_TRANSACTION
-        assert len(write.transaction.guards) == CLUSTER_CHANGES_PER_TRANSACTION + 1
+        of_office_and_new_leader = 2
+        guards = write.transaction.guards
+        assert len(guards) == CLUSTER_CHANGES_PER_TRANSACTION + of_office_and_new_leader
+        assert len(set(guards)) == len(guards)
     assert len({item for write in writes for item in write.items}) == 400
 
 
@@ -675,8 +680,9 @@ def test_whatever_happens_the_controller_settles_and_leaves_nothing_to_do(
     assert image.stored.keys() <= image.topics.keys()
     for topic_id, topic in image.topics.items():
         for partition in range(topic.record.partitions):
-            state = office.cluster.state(topic_id, partition)
-            assert election.next_state(state, image.brokers) is None
+            found = eligibility.known(image, topic_id, partition)
+            assert found is not None
+            assert election.next_state(found) is None
     check_epochs(office.cluster, epochs)
 
 
@@ -693,3 +699,88 @@ def check_epochs(cluster: Cluster, epochs: dict[Any, int]) -> None:
             newest = epochs.get((topic_id, partition), 0)
             assert newest <= state.leader_epoch
             epochs[topic_id, partition] = state.leader_epoch
+
+
+# ---- unclean elections
+# -------------------------------------------------------------------------------------------------
+
+
+class Asking(Office):
+    """The controller asks for the ends of replicas before an unclean election."""
+
+    def __init__(self, *, is_unclean_allowed: bool = True) -> None:
+        super().__init__(
+            settings=ControllerSettings(
+                is_shared=False, defaults=ReplicaSettings(1, is_unclean_allowed)
+            )
+        )
+        self.topic_id = self.cluster.create("t", (2, 1, 3))
+        state = self.cluster.state(self.topic_id)
+        self.cluster.put(self.topic_id, 0, state._replace(isr=(2,), partition_epoch=1))
+        self.settle()
+        self.change("fail", 2)
+        self.settle()
+
+    def term(self) -> Controller:
+        return Controller(
+            self.cluster.image, self.settings, self.now_ms, WALL_MS, asks_for_ends=True
+        )
+
+    @property
+    def leader(self) -> int:
+        return self.cluster.state(self.topic_id).leader
+
+
+def test_nobody_is_elected_uncleanly_before_the_replicas_have_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    office = Asking()
+    item = (office.topic_id, 0)
+    assert office.leader == NO_LEADER
+    assert office.controller.take_asked() == [item]
+    office.change("drain", 1)
+    office.settle()
+    assert office.controller.take_asked() == [], "the answer is under way"
+
+    office.controller.answered({item: (3, 1, 2)})
+    office.settle()
+
+    state = office.cluster.state(office.topic_id)
+    assert (state.leader, state.isr, state.elr) == (3, (3,), ())
+    assert "unclean election" in caplog.text
+    assert "isr_before=(2,)" in caplog.text
+
+
+def test_a_member_that_comes_back_meanwhile_is_elected(caplog: pytest.LogCaptureFixture) -> None:
+    office = Asking()
+    office.change("restart", 2)
+
+    office.controller.answered({(office.topic_id, 0): (3, 1, 2)})
+    office.settle()
+
+    assert office.leader == 2
+    assert "unclean election" not in caplog.text
+
+
+def test_replicas_are_asked_again_for_the_next_election() -> None:
+    office = Asking()
+    item = (office.topic_id, 0)
+    office.controller.take_asked()
+    office.controller.answered({item: (3, 1, 2)})
+    office.settle()
+
+    office.change("fail", 3)
+    office.settle()
+
+    assert office.leader == NO_LEADER
+    assert office.controller.take_asked() == [item]
+    office.controller.answered({item: ()})  # of a topic that is unknown by then
+    office.settle()
+    assert office.controller.take_asked() == [item]
+
+
+def test_replicas_are_not_asked_where_nobody_may_be_elected_uncleanly() -> None:
+    office = Asking(is_unclean_allowed=False)
+
+    assert office.controller.take_asked() == []
+    assert office.leader == NO_LEADER

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.core.cluster.handover import HandOver
+from broker.core.cluster.handover import HandOver, could_be_led_by_others
 from broker.core.cluster.records import NO_LEADER, PartitionState
 from broker.core.cluster.slices import complete
 from broker.core.cluster.writes import Write
@@ -220,3 +220,25 @@ def test_in_a_shared_directory_the_successor_becomes_the_only_replica() -> None:
 
     epoch = leader.cluster.image.brokers[3].epoch
     assert leader.state() == PartitionState(3, 1, epoch, (3,), (3,), 2)
+
+
+def test_a_broker_waits_with_its_departure_while_others_could_lead_what_it_leads() -> None:
+    def must_wait(broker_id: int = 1) -> bool:
+        return complete(could_be_led_by_others(cluster.image, broker_id))
+
+    cluster = Cluster(3)
+    cluster.create("a", (1,))
+    assert not must_wait()
+    topic_id = cluster.create("b", (1, 2))
+    assert must_wait()
+    assert not must_wait(2)  # it leads nothing
+
+    cluster.drain(2)
+    assert not must_wait()
+    cluster.restart(2)
+    assert must_wait()
+    cluster.empty(2)
+    cluster.restart(2)
+    assert not must_wait()
+    cluster.put(topic_id, 0, cluster.state(topic_id)._replace(isr=(1, 2), partition_epoch=1))
+    assert must_wait()

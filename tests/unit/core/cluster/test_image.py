@@ -283,6 +283,25 @@ def test_loads_and_changes_of_many_partitions_take_many_slices(partitions: int) 
 
     assert min(slices, changes) >= 10_000 // CLUSTER_PARTITIONS_PER_STEP
     assert content(image) == content(applied)
+    loaded_again = sum(1 for _ in image.load(entries, revision))
+    assert loaded_again >= slices
+    complete(image.release())
+    assert content(image) == content(applied)
+
+
+def test_what_was_missed_may_be_everything_that_an_image_has() -> None:
+    store = MemoryStore()
+    count = 3 * CLUSTER_PARTITIONS_PER_STEP
+    store.transact([], [Put(metadata.topic_key("t"), topic(IDS[0], *[(1, 2)] * count))])
+    for each in range(count):
+        store.transact([], [Put(records.partition_key(IDS[0], each), state(2, 1, 2))])
+    image = loaded(store)
+
+    delta = complete(Delta.of_everything(image))
+
+    assert list(delta.topics) == [IDS[0]]
+    assert set(delta.partitions) == {(IDS[0], each) for each in range(count)}
+    assert delta.is_controller_changed
 
 
 def test_a_partition_in_its_default_state_takes_less_than_a_kilobyte() -> None:

@@ -18,7 +18,7 @@ from broker.core.cluster.membership import (
 )
 from broker.core.cluster.records import BrokerState, Endpoint, Registration
 from broker.model.limits import REGISTRATION_RETRY_SECONDS
-from broker.storage.metadata import Put
+from broker.storage.metadata import Delete, Put
 from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def test_a_broker_that_has_lost_its_lease_joins_with_a_new_epoch(driver: Driver)
 
     assert driver.member.phase is Phase.ACTIVE
     assert driver.member.epoch > first
-    assert driver.registered == PROFILE._replace(incarnation="process.2")
+    assert driver.registered == PROFILE._replace(incarnation="process.2", intact_since=first)
 
 
 def test_a_broker_withdraws_its_earlier_registration_instead_of_waiting_for_its_end(
@@ -141,7 +141,7 @@ def test_a_broker_withdraws_its_earlier_registration_instead_of_waiting_for_its_
     driver.settle()
 
     assert driver.member.epoch > first
-    assert driver.registered == PROFILE._replace(incarnation="process.2")
+    assert driver.registered == PROFILE._replace(incarnation="process.2", intact_since=first)
 
 
 def test_a_broker_waits_while_another_process_has_its_id(driver: Driver) -> None:
@@ -222,7 +222,7 @@ def test_a_draining_broker_announces_it_and_keeps_its_epoch(driver: Driver) -> N
     assert entry is not None
     assert entry.create_revision == epoch
     assert driver.registered == PROFILE._replace(
-        incarnation="process.1", state=BrokerState.DRAINING
+        incarnation="process.1", state=BrokerState.DRAINING, intact_since=epoch
     )
 
 
@@ -292,6 +292,87 @@ def test_a_draining_broker_that_is_not_registered_any_more_leaves(driver: Driver
     assert driver.member.phase is Phase.LEFT
 
 
+def test_a_broker_whose_registration_was_deleted_registers_again_with_its_lease(
+    driver: Driver,
+) -> None:
+    driver.settle()
+    first = driver.member.epoch
+    driver.store.transact([], [Delete(KEY)])
+
+    driver.member.registration_missed(driver.now)
+    assert isinstance(driver.step(), LookUp)
+    assert driver.phase.name == "JOINING"
+    assert not driver.member.may_serve(driver.now)
+    driver.settle()
+
+    assert driver.phase is Phase.ACTIVE
+    assert driver.member.epoch > first
+    assert driver.registered == PROFILE._replace(incarnation="process.2", intact_since=first)
+    assert len(driver.store.leases) == 1
+
+
+def test_a_registration_that_is_there_after_all_is_kept(driver: Driver) -> None:
+    driver.settle()
+    epoch = driver.member.epoch
+
+    driver.member.registration_missed(driver.now)
+    driver.settle()
+
+    assert (driver.phase, driver.member.epoch) == (Phase.ACTIVE, epoch)
+
+
+def test_a_look_for_a_registration_that_fails_is_made_again_later(driver: Driver) -> None:
+    driver.settle()
+    first = driver.member.epoch
+    driver.store.transact([], [Delete(KEY)])
+    driver.member.registration_missed(driver.now)
+
+    driver.member.unknown(1, driver.now)
+    assert driver.phase is Phase.ACTIVE
+    assert driver.member.action(driver.now) == Wait(driver.now + REGISTRATION_RETRY_SECONDS)
+    driver.now += REGISTRATION_RETRY_SECONDS
+    driver.settle()
+
+    assert driver.registered == PROFILE._replace(incarnation="process.2", intact_since=first)
+
+
+def test_a_broker_in_whose_place_another_process_was_registered_waits_for_that_one(
+    driver: Driver,
+) -> None:
+    driver.settle()
+    driver.store.transact([], [Delete(KEY)])
+    Driver(driver.store, "other").settle()
+
+    driver.member.registration_missed(driver.now)
+    driver.settle()
+
+    assert driver.phase is Phase.JOINING
+    assert driver.member.blocked_by == "other.1"
+
+
+def test_a_draining_broker_whose_registration_was_deleted_leaves(driver: Driver) -> None:
+    driver.settle()
+    driver.member.drain()
+    driver.settle()
+    driver.store.transact([], [Delete(KEY)])
+
+    driver.member.registration_missed(driver.now)
+    driver.settle()
+
+    assert driver.phase is Phase.LEFT
+
+
+@pytest.mark.parametrize("phase", [Phase.JOINING, Phase.LEFT])
+def test_who_is_not_registered_misses_nothing(driver: Driver, phase: Phase) -> None:
+    if phase is Phase.LEFT:
+        driver.member.leave()
+    before = driver.member.action(driver.now)
+
+    driver.member.registration_missed(driver.now)
+
+    assert driver.member.action(driver.now) == before
+
+
 def test_a_lease_that_comes_too_late_is_not_used(driver: Driver) -> None:
     driver.member.drain()
 
@@ -348,6 +429,15 @@ class MembershipMachine(RuleBasedStateMachine):
     def lease_is_believed_to_be_lost(self, which: int) -> None:
         member = self.drivers[which].member
         member.lease_lost(member._lease_id)
+
+    @rule()
+    def registration_is_deleted(self) -> None:
+        """By another broker; the one that was registered serves until it has heard of that."""
+        self.store.transact([], [Delete(KEY)])
+        for driver in self.drivers:
+            driver.member.registration_missed(driver.now)
+            if isinstance(driver.member.action(driver.now), LookUp):
+                driver.step()
 
     @rule(which=st.integers(0, 1))
     def drains(self, which: int) -> None:

@@ -16,6 +16,7 @@ from broker.core.cluster.records import (
     Endpoint,
     PartitionState,
     Registration,
+    Restore,
     TopicRecord,
 )
 from broker.core.cluster.slices import complete
@@ -38,16 +39,26 @@ registrations = st.builds(
     rack=st.none() | st.text(),
     host=st.text(),
     state=st.sampled_from(BrokerState),
+    intact_since=counts,
 )
 
 
 def test_the_restore_of_a_store_is_known_by_its_id() -> None:
     shown = id_to_text(TOPIC_ID)
-    entry = KeyValue(records.RESTORE, records.restore_value(shown), 1, 1)
+    id_of = b'"id": "%b"' % shown.encode()
 
-    assert records.parse_restore(entry) == shown
-    assert records.parse_restore(None) == records.NO_RESTORE
-    for value in (b'{"version": 1}', b'{"version": 1, "id": "a,b"}', b'{"version": 2, "id": ""}'):
+    entry = KeyValue(records.RESTORE, b"", 1, 1)
+    for restore in (Restore(shown), Restore(shown, imported=shown)):
+        stored = entry._replace(value=records.restore_value(restore))
+        assert records.parse_restore(stored) == restore
+    assert records.parse_restore(None) == Restore(records.NO_RESTORE)
+    for value in (
+        b'{"version": 1}',
+        b'{"version": 1, "id": "a,b"}',
+        b'{"version": 2, "id": ""}',
+        b'{"version": 1, %b, "import": "a,b"}' % id_of,
+        b'{"version": 1, %b, "import": 1}' % id_of,
+    ):
         with pytest.raises(StorageError):
             records.parse_restore(entry._replace(value=value))
 
@@ -58,7 +69,10 @@ def topics(draw: Any) -> TopicRecord:
     ids = {each for replica_list in replicas for each in replica_list}
     epochs = {each: draw(counts) for each in sorted(ids)}
     partitions = len(replicas) or draw(st.integers(1, 10_000))
-    return TopicRecord(draw(topic_ids), partitions, replicas, epochs)
+    enlarged: tuple[tuple[int, dict[int, int]], ...] = ()
+    if replicas and draw(st.booleans()):
+        enlarged = ((draw(st.integers(0, partitions)), {each: draw(counts) for each in ids}),)
+    return TopicRecord(draw(topic_ids), partitions, replicas, epochs, enlarged)
 
 
 @st.composite
@@ -68,8 +82,23 @@ def states(draw: Any) -> PartitionState:
     leader = draw(st.sampled_from([NO_LEADER, *isr]))
     others = [each for each in isr if each != leader] if leader != NO_LEADER else []
     successor = draw(st.sampled_from([NO_LEADER, *others]))
+    rest = [each for each in replicas if each not in isr]
+    elr = tuple(rest[: draw(st.integers(0, len(rest)))])
+    moved = draw(st.lists(st.sampled_from(replicas), unique=True).map(tuple))
+    added = draw(st.integers(0, len(moved)))
+    absent = draw(st.lists(st.sampled_from(isr + elr), unique=True))
     return PartitionState(
-        leader, draw(counts), draw(counts), replicas, isr, draw(counts), successor
+        leader,
+        draw(counts),
+        draw(counts),
+        replicas,
+        isr,
+        draw(counts),
+        successor,
+        elr,
+        moved[:added],
+        moved[added:],
+        tuple((each, draw(counts)) for each in absent),
     )
 
 
@@ -289,6 +318,18 @@ def test_what_is_no_object_with_a_version_is_refused(kind: str, value: bytes) ->
         {"successor": 1},
         {"successor": -2},
         {"leader": -1, "successor": 1},
+        {"elr": [2]},  # in the ISR
+        {"elr": [4]},
+        {"elr": [3, 3]},
+        {"elr": 3},
+        {"adding": [4]},
+        {"removing": [4]},
+        {"adding": [3], "removing": [3]},
+        {"absent": [[3, 7]]},  # no member
+        {"absent": [[1, 7], [1, 8]]},
+        {"absent": [[1, -7]]},
+        {"absent": [[1, 7, 8]]},
+        {"absent": [1]},
     ],
 )
 def test_an_impossible_partition_state_is_refused(changed: dict[str, Any]) -> None:
@@ -309,6 +350,12 @@ def test_an_impossible_partition_state_is_refused(changed: dict[str, Any]) -> No
         {"replicas": [[1, 2], [2, 2]]},
         {"brokers": {"1": 5, "2": "6"}},
         {"brokers": {"1": 5, "two": 6}},
+        {"enlarged": {"1": 5}},
+        {"enlarged": [[0, {"2": 6}]]},  # the leader of partition 0 has no epoch
+        {"enlarged": [[0, {"1": 5, "2": "6"}]]},
+        {"enlarged": [["0", {"1": 5, "2": 6}]]},
+        {"enlarged": [[0]]},
+        {"enlarged": [[1, {"2": 6}], [0, {"1": 5}]]},
     ],
 )
 def test_an_impossible_topic_is_refused(changed: dict[str, Any]) -> None:
@@ -346,3 +393,37 @@ def test_only_the_elected_incarnation_serves_and_not_while_it_hands_over() -> No
     assert not state.is_served_by(2, 70)
     assert not state.is_served_by(1, 71)
     assert not state._replace(successor=2).is_served_by(1, 70)
+
+
+def test_a_registration_without_the_revision_of_its_directory_is_read() -> None:
+    parse, fields = VALUES["broker"]
+    value = {"version": 1, **fields}
+
+    assert parse(entry(json.dumps(value).encode())).intact_since == 0
+    assert parse(entry(json.dumps({**value, "intact_since": 7}).encode())).intact_since == 7
+    for wrong in (-1, "7", None, True):
+        with pytest.raises(StorageError, match="damaged"):
+            parse(entry(json.dumps({**value, "intact_since": wrong}).encode()))
+
+
+def test_replicas_that_are_being_added_do_not_raise_the_min_isr_in_force() -> None:
+    state = PartitionState(1, 0, 1, (1, 2, 3), (1, 2), 0)
+
+    assert [state.min_isr(each) for each in (1, 2, 3, 4)] == [1, 2, 3, 3]
+    growing = state._replace(adding=(2, 3))
+    assert [growing.min_isr(each) for each in (1, 2)] == [1, 1]
+    assert PartitionState(1, 0, 1, (1,), (1,), 0).min_isr(2) == 1
+    assert state._replace(adding=(1, 2, 3)).min_isr(2) == 1
+
+
+def test_a_partition_has_the_epochs_of_the_last_enlargement_that_names_some() -> None:
+    topic = TopicRecord(TOPIC_ID, 4, ((1,),) * 4, {1: 5}, ((1, {1: 7}), (3, {1: 9})))
+
+    assert [topic.epochs_of(each)[1] for each in range(4)] == [5, 7, 7, 9]
+
+
+def test_the_epochs_of_an_enlargement_need_not_name_who_leads_later_partitions() -> None:
+    replicas = ((1,), (2,), (1,))
+    topic = TopicRecord(TOPIC_ID, 3, replicas, {1: 5, 2: 6}, ((1, {2: 7}), (2, {1: 8})))
+
+    assert records.parse_topic(entry(records.topic_value(topic))) == topic

@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker.core.cluster import records, topics
+from broker.core.cluster import eligibility, records, topics
 from broker.core.cluster.image import Topic
-from broker.core.cluster.records import DeletedTopic, PartitionState
+from broker.core.cluster.records import DeletedTopic, PartitionState, Transaction
 from broker.core.cluster.slices import complete
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import BROKERS_PER_TOPIC_MAX, CLUSTER_PARTITIONS_PER_STEP
@@ -155,3 +155,63 @@ def test_each_broker_confirms_once_that_it_has_no_folders_any_more() -> None:
         assert topics.confirmation(cluster.image, topic_id, broker_id) is None
     assert cluster.image.deleted[topic_id].topic.pending == ()
     assert topics.confirmation(cluster.image, TOPIC_ID, 1) is None
+
+
+def test_an_enlargement_names_other_incarnations_for_brokers_that_were_emptied() -> None:
+    cluster = Cluster(2)
+    topic_id = cluster.create("t", (1, 2), (2, 1))
+    cluster.empty(2)
+    epoch = cluster.restart(2)
+    topic = cluster.image.topics[topic_id]
+
+    assert cluster.commit(topics.enlargement(cluster.image, topic, ((2, 1),))) is not None
+
+    record = cluster.image.topics[topic_id].record
+    assert record.broker_epochs == topic.record.broker_epochs
+    assert record.enlarged == ((2, {1: 1, 2: epoch}),)
+    assert [eligibility.counts(cluster.image, (topic_id, each), 2) for each in range(3)] == [
+        False,
+        False,
+        True,
+    ]
+    assert cluster.state(topic_id, 2).is_served_by(2, epoch)
+
+
+def test_later_enlargements_keep_these_incarnations_and_add_brokers() -> None:
+    cluster = Cluster(3)
+    topic_id = cluster.create("t", (1, 2))
+    cluster.empty(2)
+    epoch = cluster.restart(2)
+    for replicas in ((2, 1), (1, 2), (3, 2)):
+        topic = cluster.image.topics[topic_id]
+        assert cluster.commit(topics.enlargement(cluster.image, topic, (replicas,))) is not None
+
+    record = cluster.image.topics[topic_id].record
+
+    assert record.enlarged == ((1, {1: 1, 2: epoch}), (3, {1: 1, 2: epoch, 3: 3}))
+    assert all(eligibility.counts(cluster.image, (topic_id, each), 2) for each in (1, 2, 3))
+
+
+def test_a_topic_counts_its_members_as_of_its_creation_if_it_names_no_incarnations() -> None:
+    cluster = Cluster(2)
+    topic_id = cluster.create("t", (1, 2))
+    key = metadata.topic_key("t")
+    record = cluster.image.topics[topic_id].record._replace(broker_epochs={1: 0, 2: 0})
+    cluster.commit(Transaction([], [Put(key, records.topic_value(record))]))
+    cluster.restart(1)
+    cluster.empty(2)
+    cluster.restart(2)
+
+    assert eligibility.counts(cluster.image, (topic_id, 0), 1)
+    assert not eligibility.counts(cluster.image, (topic_id, 0), 2)
+
+
+@pytest.mark.parametrize("wrong", [[()], [(1, 1)], [(1, 2), (1,)], [(1, 4)]])
+def test_replicas_that_cannot_be_are_refused(wrong: list[tuple[int, ...]]) -> None:
+    cluster = Cluster(3)
+    topics.check(cluster.image, [(1, 2), (3, 1)])
+
+    with pytest.raises(RequestError) as refused:
+        topics.check(cluster.image, wrong)
+
+    assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT

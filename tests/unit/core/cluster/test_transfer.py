@@ -157,3 +157,42 @@ def test_bumped_leader_epochs_are_above_those_of_any_log_and_nobody_leads() -> N
 def test_a_moved_store_names_its_successor(value: bytes, store: str) -> None:
     assert transfer.moved_to(None) is None
     assert (transfer.moved_to(entry(metadata.MOVED_TO, value)) or "").startswith(store)
+
+
+def test_members_of_an_imported_state_are_known_as_of_the_import() -> None:
+    state = PartitionState(1, 4, 9, (1, 2, 3), (1,), 6, 2, (2,), (3,), (), ((2, 5),))
+    key = records.partition_key(TOPIC_ID, 0)
+    image = imported(OF_CLUSTER, entry(key, records.partition_value(state)))
+
+    stored = image.stored[TOPIC_ID][0]
+
+    assert stored.state == PartitionState(
+        NO_LEADER, 4, 0, (1, 2, 3), (1,), 6, elr=(2,), adding=(3,)
+    )
+    assert stored.mod_revision == image.revision
+
+
+def test_an_imported_topic_names_no_incarnations_for_any_partition() -> None:
+    record = TopicRecord(TOPIC_ID, 2, ((1,), (2,)), {1: 5, 2: 6}, ((1, {2: 7}),))
+    image = imported(OF_CLUSTER, entry(metadata.topic_key("t"), records.topic_value(record)))
+
+    topic = image.topics[TOPIC_ID]
+
+    assert topic.record == TopicRecord(TOPIC_ID, 2, ((1,), (2,)), {1: 0, 2: 0})
+    assert image.revision_of(TOPIC_ID, 1) == topic.create_revision == image.revision
+
+
+def test_a_raised_state_names_its_members_as_of_the_backup_and_has_no_elr() -> None:
+    cluster = Cluster(2)
+    topic_id = cluster.create("t", (1, 2))
+    state = cluster.state(topic_id)._replace(isr=(1,), elr=(2,), partition_epoch=1)
+    cluster.put(topic_id, 0, state)
+    revision = cluster.image.revision
+    cluster.fail(1)
+    cluster.fail(2)
+
+    for transaction in transfer.bumped(cluster.image):
+        assert cluster.commit(transaction) is not None
+
+    raised = cluster.state(topic_id)
+    assert (raised.isr, raised.elr, raised.absent) == ((1,), (), ((1, revision),))

@@ -14,7 +14,9 @@ import pytest
 from broker.core.coordination.coordinator import Waiter, put_response
 from broker.core.coordination.machine import Decision, Moment, RecordFormat, Token
 from broker.core.coordination.partitions import CoordinatorPartitions, Environment
+from broker.model import limits
 from broker.model.errors import ErrorCode
+from tests.support.batches import batch_of
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_log import MemoryLog
 
@@ -192,6 +194,92 @@ def test_a_coordinator_serves_again_by_itself_when_its_lease_was_renewed_late(
 
     assert broker.ask().result() is ErrorCode.NONE
     assert broker.shards[-1].replayed.count("r") == 2, "its state was loaded from the log"
+
+
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_replies_that_replicas_do_not_confirm_are_refused_and_the_state_stays(
+    slow: Broker, is_at_once: bool
+) -> None:
+    slow.log.is_replicated = True
+    asked, asked_later = slow.ask(), slow.ask()
+    if is_at_once:
+        slow.log.lose_replicas()
+    else:
+        slow.clock.advance(limits.COORDINATOR_REPLY_MS - 1)
+        slow.partitions.tick()
+        assert not asked.done()
+        slow.clock.advance(1)
+        assert min(slow.wakes) <= slow.clock.monotonic_ms()
+        slow.partitions.tick()
+
+    assert asked.result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert asked_later.result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert slow.shards[-1].replayed.count("r") == 2
+    count = len(slow.shards)
+
+    slow.log.lacks_replicas = False
+    again = slow.ask()
+    slow.log.sync()
+
+    assert again.result() is ErrorCode.NONE
+    assert slow.shards[-1].replayed.count("r") == 3
+    assert len(slow.shards) == count, "it was not loaded again"
+
+
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_what_a_broker_owes_itself_waits_until_replicas_confirm_it(
+    slow: Broker, *, is_at_once: bool
+) -> None:
+    slow.log.is_replicated = True
+    owed: Future[ErrorCode] = slow.loop.create_future()
+    waiter: Token = Waiter(partial(put_response, owed), lambda error: error, is_patient=True)
+
+    def command(shard: Shard, token: Token, now: Moment) -> Decision[str, ErrorCode]:
+        decision = shard.command(token, now)
+        return Decision(decision.records, (*decision.replies, (waiter, ErrorCode.NONE)))
+
+    asked = slow.partitions.serve("key", command, lambda error: error)
+    for _ in range(2):
+        if is_at_once:
+            slow.log.lose_replicas()
+        else:
+            slow.clock.advance(limits.COORDINATOR_REPLY_MS)
+            slow.partitions.tick()
+        assert asked.result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert not owed.done()
+
+    slow.log.lacks_replicas = False
+    slow.log.sync()
+
+    assert owed.result() is ErrorCode.NONE
+
+
+def test_commands_are_refused_at_once_while_too_few_replicas_are_in_sync(slow: Broker) -> None:
+    slow.log.is_replicated = True
+    slow.log.lose_replicas()
+
+    assert slow.ask().result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert slow.log.log_end_offset == 0 or "r" not in slow.shards[-1].replayed
+
+
+def test_a_load_waits_for_replicas_however_often_there_are_too_few(slow: Broker) -> None:
+    slow.log.is_replicated = True
+    slow.log.append_internal(batch_of([(b"r", b"", ())], 0))
+    slow.log.lacks_replicas = True
+    slow.partitions.resign(0)
+    slow.partitions.expect([0])
+    slow.partitions.recovered(0, is_empty=False)
+    for _ in range(3):
+        slow.partitions.tick()
+        slow.log.lose_replicas()
+        assert slow.ask().result() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    slow.log.lacks_replicas = False
+    slow.log.sync()
+    for _ in range(5):
+        slow.partitions.tick()
+
+    assert slow.partitions.shard(0) is not None
 
 
 def _waiter(future: Future[ErrorCode]) -> Token:

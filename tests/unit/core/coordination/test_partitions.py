@@ -9,7 +9,7 @@ import pytest
 from broker.core.coordination.machine import Decision, Moment, RecordFormat, Token
 from broker.core.coordination.partitions import CoordinatorPartitions, Environment
 from broker.model import limits
-from broker.model.errors import DiskFull, ErrorCode
+from broker.model.errors import DiskFull, ErrorCode, StorageError, TooFewReplicas
 from broker.model.guarded_clock import GuardedClock
 from tests.support.batches import batch_of
 from tests.support.manual_clock import ManualClock
@@ -249,14 +249,15 @@ def test_a_wall_clock_step_expires_nothing_and_no_session(days: int) -> None:
     assert shard.moments["tick"] == Moment(monotonic_ms, broker.machine.wall_ms() + behind_ms)
 
 
-def test_a_partition_whose_own_work_meets_a_full_disk_is_loaded_again_later(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("refusal", [DiskFull, TooFewReplicas])
+def test_a_partition_whose_own_work_cannot_be_written_is_loaded_again_later(
+    monkeypatch: pytest.MonkeyPatch, refusal: type[StorageError]
 ) -> None:
     def prepare(shard: Shard) -> None:
         shard.expiring, shard.records = 1_000_000, ("expired",)
 
     def full(batch: bytes) -> int:
-        raise DiskFull(f"no room for {len(batch)} bytes")
+        raise refusal(f"no room for {len(batch)} bytes")
 
     broker = Broker(prepare)
     shard = broker.load(0)
@@ -272,6 +273,28 @@ def test_a_partition_whose_own_work_meets_a_full_disk_is_loaded_again_later(
     broker.machine.advance(limits.LOAD_RETRY_MS)
     broker.turn()
     assert [number for number, _ in broker.made] == [0, 0]
+
+
+@pytest.mark.parametrize("refusal", [DiskFull, TooFewReplicas])
+def test_a_request_that_cannot_be_written_now_is_refused_and_the_partition_stays(
+    monkeypatch: pytest.MonkeyPatch, refusal: type[StorageError]
+) -> None:
+    def decide(_shard: Shard, token: Token, _now: Moment) -> Decision[str, ErrorCode]:
+        return Decision(records=["x"], replies=[(token, ErrorCode.NONE)])
+
+    def refuse(_batch: bytes) -> int:
+        raise refusal("not now")
+
+    broker = Broker(leisurely)
+    shard = broker.load(0)
+    broker.turn()
+    monkeypatch.setattr(broker.logs[0], "append_internal", refuse)
+    responses: list[ErrorCode] = []
+
+    broker.partitions.serve_to(0, decide, responses.append, lambda error: error)
+
+    assert responses == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert broker.partitions.shard(0) is shard
 
 
 def test_a_request_refused_by_an_unload_gets_no_second_response() -> None:

@@ -10,6 +10,7 @@ from broker.core.logs import partition
 from broker.core.logs.partition import (
     ATTRIBUTES_POSITION,
     LogWaiters,
+    acknowledgement,
     append,
     check_epoch,
     epoch_at,
@@ -43,7 +44,8 @@ def test_an_append_returns_the_first_and_last_offset_of_the_batch() -> None:
 
 def test_a_repeated_batch_gets_the_offset_of_its_original(monkeypatch: pytest.MonkeyPatch) -> None:
     log = make_log()
-    monkeypatch.setattr(log, "append", lambda _: AppendResult(AppendStatus.DUPLICATE, 10, 12))
+    found = AppendResult(AppendStatus.DUPLICATE, 10, 12)
+    monkeypatch.setattr(log, "append", lambda _, **_of: found)
 
     assert append(log, log.config, batch(2), NOW_MS) == AppendResult(AppendStatus.DUPLICATE, 10, 12)
 
@@ -62,7 +64,7 @@ def test_the_status_of_the_log_becomes_an_error_code(
     monkeypatch: pytest.MonkeyPatch, status: AppendStatus, code: ErrorCode
 ) -> None:
     log = make_log()
-    monkeypatch.setattr(log, "append", lambda _: AppendResult(status))
+    monkeypatch.setattr(log, "append", lambda _, **_of: AppendResult(status))
 
     assert refusal(log, batch()) is code
 
@@ -164,6 +166,41 @@ def test_a_write_is_acknowledged_if_it_is_durable_while_its_log_is_led(
         return None
 
     assert asyncio.run(scenario()) is code
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (FakeLog.sync, None),
+        (FakeLog.fail, ErrorCode.KAFKA_STORAGE_ERROR),
+        (FakeLog.lose_replicas, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
+        (FakeLog.elected, ErrorCode.REQUEST_TIMED_OUT),  # nothing
+    ],
+)
+def test_a_write_waits_for_all_replicas_in_sync_until_its_timeout(
+    change: Callable[[FakeLog], None], code: ErrorCode | None
+) -> None:
+    log = make_log()
+    log.is_replicated = log.is_held = True
+    append(log, log.config, batch(), NOW_MS)
+
+    async def scenario() -> ErrorCode | None:
+        task = asyncio.create_task(acknowledgement(log, 1, 50))
+        await asyncio.sleep(0)
+        change(log)
+        return await task
+
+    assert asyncio.run(scenario()) is code
+
+
+def test_a_batch_for_all_replicas_is_refused_while_too_few_are_in_sync() -> None:
+    log = make_log()
+    log.lacks_replicas = True
+
+    assert refusal(log, batch()) is ErrorCode.NOT_ENOUGH_REPLICAS
+    append(log, log.config, batch(), NOW_MS, is_for_all=False)
+
+    assert log.log_end_offset == 1
 
 
 @pytest.mark.parametrize("wait", [wait_durable, wait_synced])

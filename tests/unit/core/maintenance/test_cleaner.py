@@ -332,6 +332,20 @@ def test_the_cleaner_offsets_of_a_deleted_topic_are_removed(bench: Bench) -> Non
     assert text_files.read_offsets(bench.path / text_files.CLEANER_OFFSETS) == {}
 
 
+def test_the_cleaner_offset_of_a_partition_that_was_moved_away_is_removed(bench: Bench) -> None:
+    """It may come back: then all that this broker copies is dirty."""
+    bench.clean()
+
+    async def remove() -> None:
+        bench.cleaner.partition_removed("topic", 1)  # that has none
+        bench.cleaner.partition_removed("topic", 0)
+        await asyncio.wait_for(bench.disk.has_done("write_offsets", times=2), 60)
+
+    asyncio.run(remove())
+
+    assert text_files.read_offsets(bench.path / text_files.CLEANER_OFFSETS) == {}
+
+
 def test_a_start_removes_the_cleaner_offsets_of_missing_topics(bench: Bench) -> None:
     file = bench.path / text_files.CLEANER_OFFSETS
     checkpoint.write_offsets(file, {("gone", 0): 7, ("topic", 0): 3})
@@ -634,3 +648,32 @@ def test_a_log_that_the_broker_leaves_while_others_are_planned_is_not_compacted(
 
     assert bench.disk.done == []
     assert bench.leftovers == []
+
+
+def first_dirty(bench: Bench) -> int | None:
+    """Return where the log's dirty part begins, as it is on the disk."""
+    offsets = text_files.read_offsets(bench.path / text_files.CLEANER_OFFSETS)
+    return offsets.get((bench.log.topic, bench.log.partition))
+
+
+@pytest.mark.parametrize("offset", [0, 5])
+def test_what_is_appended_after_a_cut_is_dirty(bench: Bench, offset: int) -> None:
+    assert bench.clean()
+    clean_end = first_dirty(bench)
+    assert clean_end is not None
+    assert clean_end > offset
+
+    asyncio.run(bench.cleaner.cut(bench.log, clean_end))
+    assert first_dirty(bench) == clean_end
+    asyncio.run(bench.cleaner.cut(bench.log, offset))
+    assert first_dirty(bench) == offset
+    asyncio.run(bench.cleaner.cut(bench.log, clean_end))
+    assert first_dirty(bench) == offset
+
+
+def test_a_cut_whose_dirty_part_is_not_durable_is_refused(bench: Bench) -> None:
+    assert bench.clean()
+    bench.disk.failing = "write_offsets"
+
+    with pytest.raises(StorageError, match="clean part"):
+        asyncio.run(bench.cleaner.cut(bench.log, 0))

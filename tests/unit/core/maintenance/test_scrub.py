@@ -210,6 +210,16 @@ def test_a_repaired_segment_is_served_and_its_damage_forgotten(
     assert not list(bench.logs.folder().glob("*.damage"))
 
 
+def test_a_log_in_which_damage_is_found_is_reported(bench: Bench) -> None:
+    reported: list[tuple[object, int | None]] = []
+    bench.scrub.when_damaged(lambda log: reported.append((log, log.first_damage)))
+    bench.flip(5, 2 * BATCH + 100)
+
+    bench.run()
+
+    assert reported == [(bench.log, 7)]
+
+
 def test_damage_met_by_a_reader_is_narrowed_by_a_check_of_the_segment(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -355,3 +365,54 @@ def test_a_disabled_scrub_reads_nothing(bench: Bench) -> None:
     )
     asyncio.run(scrub.scrub())
     assert bench.digest(0) is None
+
+
+class CuttingThread(IoThread):
+    """Has the log cut at an offset while a segment is examined."""
+
+    def __init__(self, bench: Bench, offset: int) -> None:
+        super().__init__()
+        self.bench = bench
+        self.offset = offset
+        self.cuts = 0
+
+    async def run(self, work: Callable[[], Any]) -> Any:
+        found = await super().run(work)
+        if isinstance(work, partial) and work.func.__name__ == "step" and not self.cuts:
+            self.cuts += 1
+            await self.bench.scrub.cut(self.bench.log, self.offset)
+        return found
+
+
+def test_what_was_read_before_a_cut_says_nothing(bench: Bench) -> None:
+    bench.flip(0, 2 * BATCH + 100)
+    bench.scrub._io_thread = thread = CuttingThread(bench, 16)
+
+    bench.run()
+    assert thread.cuts == 1
+    assert bench.log.damaged_ranges == []
+    assert (bench.digest(0), bench.digest(5) is None) == (None, False)
+
+    bench.run()
+    assert bench.log.damaged_ranges == [(2, 3)]
+
+
+def test_segments_after_a_cut_wait_for_no_digest(bench: Bench) -> None:
+    bench.scrub.rolled([bench.log] * 3)
+
+    asyncio.run(bench.scrub.cut(bench.log, 10))
+    asyncio.run(bench.scrub.take_digests())
+
+    assert [bench.digest(base) is None for base in (0, 5, 10)] == [False, False, True]
+
+
+def test_segments_of_a_log_that_was_cut_are_due_again(bench: Bench) -> None:
+    bench.run()
+    bench.file(0).with_suffix(".digest").unlink()
+    bench.run()
+    assert bench.digest(0) is None  # it was checked just now
+
+    asyncio.run(bench.scrub.cut(bench.log, 16))
+    bench.run()
+
+    assert bench.digest(0) is not None

@@ -43,6 +43,7 @@ class Cluster:
         self.peers = FakePeers()
         self.peers.answer = self.serve
         self.unreachable: set[int] = set()
+        self.on_change: list[Callable[[], None]] = []
         self.brokers = {each: self.broker(each) for each in (COORDINATOR, LEADER, THIRD)}
         self.brokers[COORDINATOR].recover()
 
@@ -54,7 +55,7 @@ class Cluster:
 
         admission = RemoteAdmission(broker_id, find, lambda _: self.coordinator_id, self.peers)
         markers = RemoteMarkers(broker_id, self.leaders.get, self.peers)
-        made = Broker(self.loop, OtherBrokers(markers, admission))
+        made = Broker(self.loop, OtherBrokers(markers, admission, self.on_change.append))
         made.is_coordinator = broker_id == self.coordinator_id
         made.logs = {
             place: ClientLog() for place, each in self.leaders.items() if each == broker_id
@@ -98,6 +99,11 @@ class Cluster:
         log.admitted.clear()
         self.leaders[place] = broker_id
         self.brokers[broker_id].logs[place] = log
+
+    def leaders_changed(self) -> None:
+        """Let all brokers learn that others lead partitions."""
+        for callback in self.on_change:
+            callback()
 
     @property
     def coordinator(self) -> Broker:
@@ -197,6 +203,37 @@ def test_markers_are_sent_again_until_the_leader_can_be_reached(cluster: Cluster
 
         assert cluster.coordinator.state_of() is COMMITTED
         assert cluster.markers(FIRST) == cluster.markers(SECOND) == [(True, 0)]
+
+    run(cluster, steps)
+
+
+def test_failed_markers_are_sent_soon_after_leaders_have_changed(cluster: Cluster) -> None:
+    """At once, more or less, and then less and less often, if the new leader is not ready yet."""
+
+    async def steps() -> None:
+        producer = await cluster.begin(SECOND)
+        cluster.unreachable |= {LEADER, THIRD}
+        cluster.coordinator.end(producer)
+        await settle()
+        cluster.coordinator.tick()
+        cluster.move(SECOND, THIRD)
+        cluster.leaders_changed()
+
+        pauses = [limits.MARKER_RETRY_MS_MIN << each for each in range(3)]
+        for pause_ms in pauses[:-1]:
+            asked = len(cluster.peers.asked)
+            cluster.coordinator.tick(pause_ms - 1)
+            await settle()
+            assert len(cluster.peers.asked) == asked
+            cluster.coordinator.tick(1)
+            await settle()
+            assert len(cluster.peers.asked) == asked + 1
+            cluster.coordinator.tick()
+        cluster.unreachable.clear()
+        cluster.coordinator.tick(pauses[-1])
+        await settle()
+
+        assert cluster.coordinator.state_of() is COMMITTED
 
     run(cluster, steps)
 

@@ -20,6 +20,7 @@ class Coordinator:
 
     def __init__(self) -> None:
         self.decided = True
+        self.has_space = True  # for the record that a transaction has ended
         self.awaited = True
         self.load = object()
         self.ended: list[Producer] = []
@@ -29,7 +30,9 @@ class Coordinator:
         self.synced_attempts.append((producer, attempt, is_durable))
 
     def marked(self, producer: Producer) -> None:
-        self.ended.append(producer)
+        if self.has_space:
+            self.decided = False
+            self.ended.append(producer)
 
     def decided_in(self, producer: Producer) -> object:
         assert producer == REQUEST.producer
@@ -68,6 +71,25 @@ class Fakes:
 
     def no_groups(self, *_: object) -> None:
         raise AssertionError("no group is part of the transaction")
+
+
+def test_an_end_whose_record_cannot_be_appended_is_reported_again() -> None:
+    fakes = Fakes()
+    fakes.coordinator.has_space = False
+    fakes.end_driver.write(REQUEST)
+    fakes.steps.tick()
+    fakes.logs[SECOND].sync()
+    assert fakes.end_driver.wants_retry
+
+    fakes.retry()
+    assert fakes.end_driver.wants_retry
+    fakes.coordinator.has_space = True
+    fakes.retry()
+
+    assert fakes.coordinator.ended == [REQUEST.producer]
+    assert not fakes.end_driver.wants_retry
+    assert fakes.end_driver.writing == {}
+    assert [len(each.markers) for each in fakes.logs.values()] == [1, 1]
 
 
 def test_an_undecided_producers_markers_are_not_written() -> None:

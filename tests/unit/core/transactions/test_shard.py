@@ -150,3 +150,20 @@ def test_a_transaction_is_unfinished_from_its_begin_until_its_markers_are_writte
     for record in shard.marked(producer, NOW).records:
         shard.replay(record)
     assert not transaction.is_unfinished(producer)
+
+
+def test_an_end_whose_decision_was_not_appended_may_be_asked_for_again() -> None:
+    shard = Shard(TransactionSettings())
+    producer = Producer("x", 7, 0)
+    init(shard)
+    shard.obey(shard.add(AddRequest(producer, (("t", 0),)), "add", NOW))
+    [(_, sync)] = shard.end(EndRequest(producer, is_commit=True), "end", NOW).replies
+    assert isinstance(sync, SyncData)
+    assert shard.synced(producer, sync.attempt, NOW, is_durable=True).records  # and no replay
+
+    shard.transactions["x"].end_refused(sync.attempt)
+
+    [(_, again)] = shard.end(EndRequest(producer, is_commit=True), "end", NOW).replies
+    assert isinstance(again, SyncData)
+    shard.transactions["x"].end_refused(sync.attempt)  # the earlier one, late
+    assert shard.synced(producer, again.attempt, NOW, is_durable=True).records

@@ -80,6 +80,10 @@ def test_a_text_field_is_quoted(text: str, expected: str) -> None:
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, "ERROR: NOT_LEADER LEADER_IS h:1"),
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "ERROR: coordinator_not_available"),
         (ErrorCode.KAFKA_STORAGE_ERROR, 'ERROR: broker_error reason="kafka storage error"'),
+        (
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            'ERROR: leader_not_found reason="too few replicas are in sync, try again later"',
+        ),
     ],
 )
 def test_every_core_error_has_a_cursus_code(code: ErrorCode, expected: str) -> None:

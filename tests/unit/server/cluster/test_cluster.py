@@ -13,6 +13,7 @@ from broker.model.errors import ErrorCode, Unreachable
 from broker.server.cluster import cluster as cluster_module
 from broker.server.cluster.cluster import Cluster
 from broker.server.cluster.metadata import ClusterMetadata
+from tests.unit.core.cluster.clusters import Cluster as SimulatedCluster
 
 _ID = load().integer("node.id")
 
@@ -55,17 +56,25 @@ def test_a_broker_that_waits_for_its_disk_is_asked_about_transactions_meanwhile(
 
 
 @pytest.mark.parametrize(
-    ("leader", "replicas", "waits"),
-    [(_ID, (_ID,), False), (_ID, (_ID, _ID + 1), True), (_ID + 1, (_ID + 1, _ID), False)],
+    ("replicas", "isr", "waits"),
+    [
+        ((_ID,), (_ID,), False),
+        ((_ID, _ID + 1), (_ID, _ID + 1), True),
+        ((_ID, _ID + 1), (_ID,), False),  # nobody else has everything
+        ((_ID + 1, _ID), (_ID + 1, _ID), False),
+    ],
 )
-def test_a_broker_that_stops_waits_if_what_it_leads_has_other_replicas(
-    leader: int, replicas: tuple[int, ...], waits: bool
+def test_a_broker_that_stops_waits_if_another_one_could_lead_what_it_leads(
+    replicas: tuple[int, ...], isr: tuple[int, ...], waits: bool
 ) -> None:
     nothing: Any = None
+    cluster = SimulatedCluster(3)
+    topic_id = cluster.create("t", replicas)
+    cluster.put(topic_id, 0, cluster.state(topic_id)._replace(isr=isr, partition_epoch=1))
     metadata = ClusterMetadata(nothing)
-    metadata.image.counts.add(leader, replicas, 1)
+    metadata.image = cluster.image
 
     async def scenario() -> None:
-        assert Cluster(load(), nothing, metadata)._must_wait() is waits
+        assert await Cluster(load(), nothing, metadata)._must_wait() is waits
 
     asyncio.run(scenario())

@@ -1,14 +1,14 @@
 """Brokers of one cluster on a real store: they register, one is the controller, leaders move."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from broker.core.cluster import topics
+from broker.core.cluster import records, topics
 from broker.core.cluster.controller import ControllerSettings
 from broker.core.cluster.membership import Membership
 from broker.core.cluster.records import (
@@ -18,6 +18,8 @@ from broker.core.cluster.records import (
     PartitionState,
     Registration,
 )
+from broker.core.cluster.topic_settings import ReplicaSettings
+from broker.core.replica_ends import End
 from broker.model.clock import SystemClock
 from broker.server.cluster.controller import Office
 from broker.server.cluster.handover import HandingOver
@@ -176,6 +178,40 @@ def test_a_draining_broker_stops_to_serve_before_its_successor_leads(etcd: Etcd)
             brokers[0].member.leave()
             await _until(lambda: list(brokers[1].metadata.image.brokers) == [2])
 
+    _run(scenario())
+
+
+def test_the_controller_asks_the_replicas_before_an_unclean_election(
+    etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The only member of the ISR has crashed; of the others the second one has more."""
+    asked: list[Any] = []
+    make = Office
+
+    class Ends:
+        async def of(self, items: Sequence[tuple[bytes, int]]) -> dict[Any, dict[int, End]]:
+            asked.extend(items)
+            return {items[0]: {1: End(0, 3), 2: End(0, 7)}}
+
+    def office(node: Node, *_: object) -> Office:
+        defaults = ReplicaSettings(is_unclean_allowed=True)
+        settings = ControllerSettings(is_shared=False, defaults=defaults)
+        ends: Any = Ends()
+        return make(node, lambda: settings, ends=ends)
+
+    async def scenario() -> None:
+        async with _cluster(etcd, "/unclean/", 3) as brokers:
+            await _create(brokers[0], (3, 1, 2))
+            state = brokers[0].state(0)
+            assert state is not None
+            alone = state._replace(isr=(3,), partition_epoch=1)
+            put = Put(records.partition_key(_TOPIC_ID, 0), records.partition_value(alone))
+            assert await brokers[0].metadata.transact([], [put]) is not None
+            await brokers[2].crash()
+            await _until(lambda: (found := brokers[0].state(0)) and found.leader == 2)
+        assert asked[0] == (_TOPIC_ID, 0)
+
+    monkeypatch.setattr(f"{__name__}.Office", office)
     _run(scenario())
 
 

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from broker._native.log.turn import Turn
-from broker.core.cluster.membership import Phase
+from broker.core.cluster.image import Delta
+from broker.core.cluster.membership import Phase, Wait
+from broker.core.cluster.records import broker_key
 from broker.model import config
 from broker.server.cluster import cluster, member
-from broker.storage.metadata import renewed_lease
+from broker.storage.metadata import Delete, KeyValue, renewed_lease
 from broker.storage.metadata.renewed_lease import RenewedLease
 from tests.unit.core.cluster import clusters
 
@@ -57,13 +59,14 @@ class Broker:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        known = clusters.Cluster(2)
+        self.known = known = clusters.Cluster(2)
         self.topic_id = known.create("t", (1,), (2,))
         self.epoch = known.image.brokers[1].epoch
         self.turn = Turn(None)
         self.lease = FakeLease(clock.now + SECONDS, self.turn)
-        store: Any = SimpleNamespace(lease=self._grant, transact=self._register)
-        metadata: Any = SimpleNamespace(image=known.image, when_changed=lambda _: None)
+        store: Any = SimpleNamespace(lease=self._grant, transact=self._register, get=self._look_up)
+        self.callbacks: list[Callable[[Delta], None]] = []
+        metadata: Any = SimpleNamespace(image=known.image, when_changed=self.callbacks.append)
         settings = ["node.id=1", "broker.session.timeout.ms=6000"]
         self.cluster = cluster.Cluster(config.load(settings), store, metadata)
         self.member = self.cluster.member
@@ -77,14 +80,27 @@ class Broker:
     async def _register(self, _guards: object, _operations: object) -> int:
         return self.epoch
 
+    def delete_registration(self) -> None:
+        """Let another broker fence this one, and the image show it."""
+        self.known.store.transact([], [Delete(broker_key(1))])
+        self.known.refresh()
+        delta = Delta()
+        delta.brokers = {1}
+        for callback in self.callbacks:
+            callback(delta)
+
     async def join(self) -> None:
         """Get the lease, then register."""
         await self.member.step()
         await self.member.step()
         assert self.member.phase is Phase.ACTIVE
 
+    async def _look_up(self, key: bytes) -> KeyValue | None:
+        return self.known.store.get(key)
+
     def leads(self, partition: int) -> bool:
-        return self.cluster.epoch(self.topic_id, partition) is not None
+        role = self.cluster.role(self.topic_id, partition)
+        return role is not None and role.leads
 
 
 def ns(seconds: float) -> int:
@@ -231,3 +247,36 @@ def test_a_renewal_counts_from_the_moment_before_it_was_sent(
 
     asyncio.run(scenario())
     assert found == [1_000.001 + 0.003]
+
+
+def test_a_broker_that_was_fenced_by_another_one_stops_at_once_and_registers_again(
+    broker: Broker,
+) -> None:
+    async def scenario() -> None:
+        await broker.join()
+        broker.epoch += 5
+
+        broker.delete_registration()
+        await broker.member.step()
+
+        assert broker.member.phase is Phase.JOINING
+        assert broker.turn.serves_until_ns == 0
+        assert not broker.leads(0)
+        await broker.member.step()
+
+    asyncio.run(scenario())
+    assert broker.member.phase is Phase.ACTIVE
+    assert broker.turn.broker_epoch == broker.member.epoch == broker.epoch
+    assert broker.turn.serves_until_ns == ns(broker.lease.valid_until - MARGIN)
+
+
+def test_an_image_from_before_the_registration_is_no_reason_to_look_it_up(broker: Broker) -> None:
+    async def scenario() -> None:
+        broker.epoch = broker.known.image.revision + 9
+        await broker.join()
+
+        broker.delete_registration()
+
+        assert isinstance(broker.cluster._membership.action(broker.clock.now), Wait)
+
+    asyncio.run(scenario())

@@ -10,7 +10,7 @@ from broker.core.cluster.image import ClusterImage, Delta
 from broker.core.cluster.image import Topic as KnownTopic
 from broker.core.cluster.records import TopicRecord
 from broker.model.errors import StorageError
-from broker.model.limits import TOPICS_FOLLOWED_AT_ONCE
+from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP, TOPICS_FOLLOWED_AT_ONCE
 from broker.server.cluster import following as following_module
 from broker.server.cluster.following import Following
 
@@ -109,3 +109,19 @@ def test_a_topic_that_cannot_be_followed_is_followed_again(monkeypatch: pytest.M
 
 def test_a_configuration_under_a_key_that_is_no_name_is_of_no_topic() -> None:
     assert followed({"configs": [b"\xff"]}) == [("\ufffd", None)]
+
+
+def test_everything_has_caught_up_once_all_changed_partitions_are_followed() -> None:
+    node, topics = FakeNode(), FakeTopics()
+    following = Following(node, topics)  # type: ignore[arg-type]
+    many = range(3 * CLUSTER_PARTITIONS_PER_STEP)  # they are looked at in steps
+
+    async def run() -> None:
+        task = asyncio.ensure_future(following.run())
+        node.change(partitions=many)
+        await following.caught_up()
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(run())
+    assert topics.followed == [("a", list(many))]

@@ -18,7 +18,7 @@ from broker.server.cluster.opening import join_cluster, open_store
 from broker.server.opening import open_metadata
 from broker.server.workers.layout import share_directory
 from broker.storage import metadata
-from broker.storage.checkpoints import checkpoint, store_seen
+from broker.storage.checkpoints import checkpoint, intact, store_seen
 from broker.storage.log_dir import LogDir
 from broker.storage.metadata import Put
 from broker.storage.metadata.sqlite import SqliteMetaStore
@@ -181,6 +181,37 @@ def test_directories_follow_the_metadata_into_a_store_with_lower_revisions(
     join(directory, second)
     with pytest.raises(DataDirError, match="older than what"):
         join(directory, first)
+
+
+@pytest.mark.etcd
+def test_an_intact_directory_is_older_than_the_store_into_which_its_metadata_moves(
+    etcd: Etcd, directory: Path, tmp_path: Path
+) -> None:
+    store_name, file = address(etcd, "imported"), tmp_path / "file"
+    main(["metadata", "export", str(file), "--data-dir", str(directory), "--moved-to", store_name])
+    main(["metadata", "import", str(file), "--set", f"polylog.metadata.store={store_name}"])
+    intact.write(directory, 4711)
+
+    assert intact_since(directory, store_name) == intact.BEFORE_ALL
+    assert main(["metadata", "bump-epochs", "--set", f"polylog.metadata.store={store_name}"]) == 0
+    assert intact_since(directory, store_name) == intact.BEFORE_ALL
+
+
+def intact_since(directory: Path, store_name: str) -> int:
+    """Return what a broker that starts with a directory registers of it."""
+
+    async def scenario() -> int:
+        log_dir = LogDir(directory, 1)
+        try:
+            opened = await open_metadata(load([f"polylog.metadata.store={store_name}"]), log_dir)
+            assert opened.cluster is not None
+            assert opened.cluster._directory is not None
+            await opened.cluster.node.store.close()
+            return opened.cluster._directory.intact.since
+        finally:
+            log_dir.close()
+
+    return asyncio.run(scenario())
 
 
 def test_a_standalone_store_is_restored_from_its_export(directory: Path, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.model.limits.METADATA_CALL_SECONDS", 1)
+    monkeypatch.setattr("broker.storage.metadata.etcd.store.METADATA_CALL_SECONDS", 1)
     monkeypatch.setattr(opening, "METADATA_START_SECONDS", 1)
 
 

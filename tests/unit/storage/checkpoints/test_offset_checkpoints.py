@@ -1,4 +1,4 @@
-"""The offsets of logs in the two checkpoints, which must not outlive a topic."""
+"""The offsets of logs in the checkpoints, which must not outlive a topic."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +26,7 @@ def on_disk(path: Path) -> Offsets:
     return Offsets(
         text_files.read_offsets(path / text_files.RECOVERY_POINTS),
         text_files.read_offsets(path / text_files.LOG_START_OFFSETS),
+        text_files.read_offsets(path / text_files.HIGH_WATERMARKS),
     )
 
 
@@ -68,7 +69,7 @@ def test_a_forgotten_log_stays_in_the_files_until_they_are_written(written: Path
     offsets.write(offsets.take())
 
     assert not offsets.forget(KEY)
-    assert on_disk(written) == ({("u", 1): 7}, {})
+    assert on_disk(written) == ({("u", 1): 7}, {}, {})
 
 
 def test_an_earlier_taken_state_does_not_undo_a_later_log_start(written: Path) -> None:
@@ -96,7 +97,7 @@ def test_a_taken_state_is_not_written_for_a_log_forgotten_since(
 
     offsets.write(taken)
 
-    assert on_disk(written) == (again | {("u", 1): 7}, {})
+    assert on_disk(written) == (again | {("u", 1): 7}, {}, {})
 
 
 def test_a_log_forgotten_during_a_write_may_be_in_the_written_file(
@@ -127,4 +128,77 @@ def test_forgetting_a_log_is_written_without_advancing_recovery_points(written: 
 
     offsets.write_forgotten()
 
-    assert on_disk(written) == ({("u", 1): 7}, {})
+    assert on_disk(written) == ({("u", 1): 7}, {}, {})
+
+
+# ---- replicas ---------------------------------------------------------------------------------
+
+
+def test_high_watermarks_of_replicas_are_written_and_read(written: Path) -> None:
+    offsets = OffsetCheckpoints(written)
+    offsets.note_watermark(KEY, 15)
+    offsets.note_watermark(("u", 1), None)
+
+    offsets.write(offsets.take())
+
+    text = (written / text_files.HIGH_WATERMARKS).read_text()
+    assert text == "0\n1\ntopic 0 15\n"
+    again = OffsetCheckpoints(written)
+    assert again.high_watermark(KEY) == 15
+    assert again.high_watermark(("u", 1)) is None
+
+
+def test_without_replicas_there_is_no_file_of_high_watermarks(written: Path) -> None:
+    offsets = OffsetCheckpoints(written)
+    offsets.note_watermark(KEY, None)
+
+    offsets.write(offsets.take())
+
+    assert not (written / text_files.HIGH_WATERMARKS).exists()
+
+
+def test_a_forgotten_log_has_no_high_watermark(written: Path) -> None:
+    offsets = OffsetCheckpoints(written)
+    offsets.note_watermark(KEY, 15)
+    offsets.write(offsets.take())
+
+    assert offsets.forget(KEY)
+    offsets.write_forgotten()
+
+    assert on_disk(written).high_watermarks == {}
+
+
+def test_lowered_offsets_are_on_the_disk_at_once(written: Path) -> None:
+    offsets = OffsetCheckpoints(written)
+    offsets.note_watermark(KEY, 18)
+    offsets.write(offsets.take())
+
+    offsets.lower(KEY, 5, 4)
+
+    found = on_disk(written)
+    assert found == Offsets({KEY: 5, ("u", 1): 7}, {KEY: 4}, {KEY: 5})
+
+
+def test_offsets_below_are_not_raised_by_lowering_them(written: Path) -> None:
+    offsets = OffsetCheckpoints(written)
+    offsets.note_watermark(KEY, 18)
+    offsets.write(offsets.take())
+
+    offsets.lower(KEY, 30, 10)
+
+    assert on_disk(written) == Offsets({KEY: 20, ("u", 1): 7}, {KEY: 10}, {KEY: 18})
+
+
+def test_points_taken_before_are_not_written_above_the_lowered_one(
+    written: Path, tmp_path: Path
+) -> None:
+    offsets = OffsetCheckpoints(written)
+    points = offsets.take()
+    offsets.lower(KEY, 5, 0)
+    offsets.note(Logs(tmp_path).create(), 25)  # it has grown again, and is synced up to there
+
+    offsets.write(points)
+
+    assert on_disk(written).recovery_points[KEY] == 5
+    offsets.write(offsets.take())
+    assert on_disk(written).recovery_points[KEY] == 25

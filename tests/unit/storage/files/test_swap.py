@@ -234,3 +234,51 @@ def test_a_reader_finds_the_next_record_from_every_offset(tmp_path: Path) -> Non
 
 def contents_from(log: PartitionLog, offset: int) -> list[tuple[int, bytes | None, bytes | None]]:
     return [(row.offset, row.key, row.value) for row in codec.records(log.read(offset, 1 << 20))]
+
+
+# ---- of an open log -----------------------------------------------------------------------------
+
+
+def test_the_swap_of_an_open_log_is_resolved_as_the_log_uses_its_files(tmp_path: Path) -> None:
+    (tmp_path / "origin").mkdir()
+    ready, end = made_ready(tmp_path / "origin")
+    rehearsal = copied(tmp_path / "origin", ready, "counted")
+    file_ops.start_recording()
+    swap.commit(rehearsal)
+    committed = len(recorded_changes())
+    swap.install(rehearsal)
+    installed = committed + len(recorded_changes())
+    file_ops.stop_recording()
+
+    seen = set()
+    for number, (path, stopped, step) in enumerate(stopped_everywhere(tmp_path / "origin", ready)):
+        if committed < number < installed:
+            continue  # the log is offline
+        is_new = number >= installed
+        used = [stopped.new] if is_new else stopped.old
+
+        for _ in range(2):
+            swap.resolve(stopped.folder, [*used, end - 1])
+            leftovers = {file.suffix for file in stopped.folder.iterdir()}
+            assert not leftovers & {".swap", ".cleaned", ".damage"}, step
+
+        found = {row for row in contents(reopened(path, end)) if row[0] < end - 1}
+        assert found == (KEPT if is_new else ALL), step
+        seen.add(is_new)
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_the_swap_of_an_open_log_for_nothing_is_resolved(
+    tmp_path: Path, *, is_replaced: bool
+) -> None:
+    ready, end = made_ready(tmp_path)
+    swap.drop_cleaned(ready.folder)
+    nothing = ready._replace(new=None)
+    swap.commit(nothing)
+
+    swap.resolve(nothing.folder, [end - 1] if is_replaced else [*nothing.old, end - 1])
+
+    left = {int(file.stem) for file in nothing.folder.glob("*.log")}
+    assert left == ({end - 1} if is_replaced else {*nothing.old, end - 1})
+    assert not nothing.manifest.exists()

@@ -26,6 +26,7 @@ from broker.storage.metadata import (
     MetaStore,
     Put,
     Unchanged,
+    store_limits,
 )
 from broker.storage.metadata.etcd.gateway import Gateway
 from broker.storage.metadata.etcd.store import EtcdMetaStore
@@ -95,7 +96,7 @@ class SqliteEngine:
 
     async def compact(self, store: MetaStore, last: int) -> None:
         with self._monkeypatch.context() as patch:
-            patch.setattr(limits, "METADATA_HISTORY_ROWS_MAX", 2)
+            patch.setattr(store_limits, "METADATA_HISTORY_ROWS_MAX", 2)
             assert await store.transact([], [Put(b"compact", b"")]) == last + 1
 
     async def forget(self, lease: Lease) -> None:

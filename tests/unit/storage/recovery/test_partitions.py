@@ -126,6 +126,22 @@ def test_a_folder_of_no_known_topic_is_set_aside_and_kept(broker: BrokerRun) -> 
     assert (aside / text_files.PARTITION_METADATA).exists()
 
 
+def test_the_folder_of_a_partition_that_was_moved_to_other_brokers_is_removed(
+    broker: BrokerRun,
+) -> None:
+    log = broker.open()[0]
+    moved = broker.path / "moved-7"
+    shutil.copytree(log.folder, moved)
+    shutil.copytree(log.folder, broker.path / "kept-8")
+
+    doomed = broker.partitions.rename_strays(lambda *_: log.topic_id, lambda _, number: number == 8)
+
+    assert [each.name.partition(".")[0] for each in doomed] == ["moved-7"]
+    assert doomed[0].exists()
+    assert not moved.exists()
+    assert (broker.path / "kept-8").exists()
+
+
 def test_a_delete_interrupted_by_a_crash_is_finished(broker: BrokerRun) -> None:
     (broker.path / "gone-0.xyz-delete").mkdir()
 

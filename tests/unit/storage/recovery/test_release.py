@@ -5,6 +5,7 @@ import errno
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -17,6 +18,9 @@ from broker.model.identifiers import random_id
 from broker.segments import text_files
 from broker.server.partition_logs import NativeLogs
 from tests.unit.storage.broker_run import BATCH, CONFIG, TOPIC_ID, BrokerRun
+
+if TYPE_CHECKING:
+    from broker.core.topics.deletion import Deletions
 
 
 def released(broker: BrokerRun, count: int = 1) -> None:
@@ -160,7 +164,8 @@ def led_again(broker: BrokerRun, fail: Callable[[PartitionLog], None]) -> Partit
     async def scenario() -> PartitionLog:
         loop, io_thread = asyncio.get_running_loop(), IoThread()
         loader = LogLoader(loop, broker.partitions)
-        logs = NativeLogs(broker.partitions, loader, broker.turn, io_thread)
+        deletions = cast("Deletions", None)  # no topic is deleted
+        logs = NativeLogs(broker.partitions, loader, broker.turn, io_thread, deletions)
         (log,) = await logs.open_topic("topic", TOPIC_ID, [0], CONFIG)
         fail(log)
         await logs.release(log)

@@ -58,7 +58,8 @@ from broker.protocols.cursus.settings import HASH_KEY, IDEMPOTENT, PARTITIONER
 Row: TypeAlias = tuple[bytes | None, bytes, list[tuple[bytes, bytes]] | None]
 
 _NO_ACKS: Final = "0"
-_ACKS: Final = {"0": "0", "1": "1", "": "1", "-1": "all", "all": "all"}
+_ALL_ACKS: Final = "all"
+_ACKS: Final = {"0": _NO_ACKS, "1": "1", "": "1", "-1": _ALL_ACKS, "all": _ALL_ACKS}
 _TEXTS: Final = frozenset((PRODUCER_ID, EVENT_TYPE, METADATA))
 _KEY_BYTES_MAX: Final = 65_535  # as in a batch
 _UINT64: Final = 0xFFFFFFFFFFFFFFFF
@@ -170,16 +171,19 @@ async def _append(
 ) -> Immediate:
     check_size(records.rows)
     log = log_of(records.topic, records.partition)
+    is_for_all = acks == _ALL_ACKS
     if not records.runs:
-        written = await write(broker, records.topic, records.partition, records.rows)
+        written = await write(
+            broker, records.topic, records.partition, records.rows, is_for_all=is_for_all
+        )
     else:
-        written = await _append_new(records, broker, state, log)
+        written = await _append_new(records, broker, state, log, is_for_all=is_for_all)
     if acks == _NO_ACKS:
         return Answer(
             UNACKNOWLEDGED, is_droppable=True, written=[(written.log, written.end_offset)]
         )
     failure = "the log of the partition has failed"
-    await until_acknowledged(written.log, written.end_offset, failure)
+    await until_acknowledged(written.log, written.end_offset, failure, is_for_all=is_for_all)
     return stored(sent, written.end_offset - 1)
 
 
@@ -196,7 +200,9 @@ def check_size(rows: Sequence[Row]) -> None:
             raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
 
-async def _append_new(records: _Records, broker: Broker, state: ProtocolState, log: Log) -> Written:
+async def _append_new(
+    records: _Records, broker: Broker, state: ProtocolState, log: Log, *, is_for_all: bool
+) -> Written:
     """Append the records that the partition does not have yet."""
     async with state.named_producers.of(records.topic, log) as sequences:
         plan = _planned(sequences, records)
@@ -204,7 +210,7 @@ async def _append_new(records: _Records, broker: Broker, state: ProtocolState, l
         if not rows:
             end = log.log_end_offset
             return Written(log, end, end)  # all of them are stored already
-        written = await write(broker, records.topic, records.partition, rows)
+        written = await write(broker, records.topic, records.partition, rows, is_for_all=is_for_all)
         # Nothing is awaited between the append and this.
         sequences.replay(plan.arrivals, broker.clock.latest_ms())
         return written

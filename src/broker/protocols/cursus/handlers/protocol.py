@@ -4,6 +4,7 @@ import json
 from typing import Final
 
 from broker.core.forwarding import coordinator_to_ask, transaction_coordinator_to_ask
+from broker.model.errors import RequestError
 from broker.protocols.cursus.connections import host_of, leader_address
 from broker.protocols.cursus.errors import CLASSES, RefusedError
 from broker.protocols.cursus.grammar import TRANSACTION_NAMES, integer, partition_of
@@ -20,6 +21,7 @@ FEATURES: Final = (
     "topic_compaction_v1",
 )
 _ALL: Final = "*"
+_ELECTION_SECONDS: Final = 5.0  # that a leader may take to stop before another one leads
 _COMPACT: Final = (",", ":")
 _INFO: Final = (
     f"OK protocol=cursus min_version={VERSION} max_version={VERSION} default_version={VERSION}"
@@ -123,20 +125,29 @@ def _brokers(request: Request) -> list[dict[str, object]]:
 
 
 async def elect_leader(request: Request) -> str:
-    """Answer with the present leader; refuse another one, which has no copy of the partition."""
+    """Let a replica in sync lead a partition; another broker is refused."""
     command, session = request.command, request.session
     if session.broker.links is None:
         raise RefusedError("distribution_required", command=command.keyword)
     topic, partition = request.topic(), partition_of(command)
     check_partition(topic, partition)
     wanted = command.need("broker")
-    state = session.broker.cluster.leadership(topic, partition)
-    if wanted != str(state.leader):
-        text = f"broker {wanted} has no copy of the partition"
-        raise RefusedError("invalid_broker", broker=wanted, detail=text)
+    before = session.broker.cluster.leadership(topic, partition)
+    is_changed = wanted != str(before.leader)
+    if is_changed:
+        changes, broker_id = session.broker.partition_changes, integer(wanted)
+        if changes is None or broker_id not in before.replicas:
+            text = f"broker {wanted} has no copy of the partition"
+            raise RefusedError("invalid_broker", broker=wanted, detail=text)
+        try:
+            await changes.move_leader((topic.topic_id, partition), broker_id, _ELECTION_SECONDS)
+        except RequestError as error:
+            raise RefusedError("invalid_broker", broker=wanted, detail=str(error)) from None
+    after = session.broker.cluster.leadership(topic, partition)
     return (
-        f"OK topic={topic.name} partition={partition} previous_leader={wanted} leader={wanted}"
-        f" leader_epoch={state.leader_epoch} changed=false"
+        f"OK topic={topic.name} partition={partition} previous_leader={before.leader}"
+        f" leader={after.leader} leader_epoch={after.leader_epoch}"
+        f" changed={'true' if is_changed else 'false'}"
     )
 
 

@@ -9,7 +9,7 @@ from broker.core.logs.log import Log
 from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import log_of
-from broker.core.topics.rules import NewPartitions, NewTopic, check_name
+from broker.core.topics.rules import DEFAULT, NewPartitions, NewTopic, check_name
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
@@ -22,7 +22,7 @@ from broker.protocols.cursus.connections import address_of, leader_address
 from broker.protocols.cursus.errors import RefusedError, quoted
 from broker.protocols.cursus.forwarding import offsets_elsewhere
 from broker.protocols.cursus.grammar import integer, partition_of
-from broker.protocols.cursus.policies import alterations, policy_of, policy_text
+from broker.protocols.cursus.policies import alterations, policy_of, policy_text, replication_factor
 from broker.protocols.cursus.requests import Request, check_partition
 
 if TYPE_CHECKING:
@@ -41,14 +41,17 @@ async def create(request: Request) -> str:
         raise RefusedError("missing_topic", expected=_USAGE)
     _check_name(name)
     count = _partitions(command.get("partitions"))
-    changes = alterations(command, is_alone=request.broker.links is None)
+    changes, factor = alterations(command), replication_factor(command)
     topic = request.broker.topics.get(name)
     try:
         if topic is None:
-            topic = await _create(request, name, count or PARTITIONS, changes)
+            topic = await _create(request, NewTopic(name, count or PARTITIONS, factor), changes)
         else:
             topic = await _change(request, topic, count, changes)
+            _check_factor(request, topic, factor)
     except RequestError as error:
+        if error.code is ErrorCode.INVALID_REPLICATION_FACTOR:
+            raise RefusedError("invalid_replication_factor", detail=str(error)) from None
         raise RefusedError("create_topic_failed", topic=name, detail=str(error)) from None
     return f"OK topic={name} partitions={topic.partition_count} {policy_text(topic)}"
 
@@ -70,18 +73,26 @@ def _partitions(text: str) -> int | None:
     return number
 
 
-async def _create(request: Request, name: str, count: int, changes: list[Alteration]) -> Topic:
+def _check_factor(request: Request, topic: Topic, factor: int) -> None:
+    """Refuse another number of replicas than a topic has: CREATE does not change that."""
+    present = len(request.broker.cluster.leadership(topic, 0).replicas)
+    if factor not in (DEFAULT, present):
+        text = f"topic '{topic.name}' has {present}"
+        raise RequestError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+
+
+async def _create(request: Request, new: NewTopic, changes: list[Alteration]) -> Topic:
     topics = request.broker.topics
     own = {each.name: each.text for each in changes if each.op is AlterOp.SET}
     if request.broker.config.integer("message.max.bytes") < CURSUS_MESSAGE_BYTES_MAX:
         own["max.message.bytes"] = str(CURSUS_MESSAGE_BYTES_MAX)
     try:
-        return await topics.create(NewTopic(name, count, config=own))
+        return await topics.create(new._replace(config=own))
     except RequestError as error:
-        topic = topics.get(name)  # another client may have created it meanwhile
+        topic = topics.get(new.name)  # another client may have created it meanwhile
         if topic is None or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
-        return await _change(request, topic, count, changes)
+        return await _change(request, topic, new.partitions, changes)
 
 
 async def _change(

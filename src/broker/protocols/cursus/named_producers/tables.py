@@ -3,7 +3,10 @@
 A table is made on first use, from the checkpoint in the partition's folder and the records after
 it. Records appended while the setting was off are read when it is on again. A changed table is
 written periodically, and before retention or compaction removes records that it was made from. A
-checkpoint never covers more than what is on the disk of the log.
+checkpoint never covers more than what is on the disk of the log, and below its high watermark.
+
+A log that follows has a table only for its checkpoint. When its leader is another one, or this
+broker again, the table is made anew: records above the high watermark may be others then.
 """
 
 import asyncio
@@ -15,13 +18,13 @@ from pathlib import Path
 from typing import Final, Protocol, cast
 
 from broker.core.logs.log import Log
-from broker.core.logs.partition import wait_durable
+from broker.core.logs.partition import acknowledgement
 from broker.core.logs.reading import RunInThread
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.topics.topic import Topic
 from broker.model.clock import Clock
 from broker.model.errors import CodecError, StorageError
-from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
+from broker.model.limits import NAMED_PRODUCERS_WAIT_MS, PRODUCER_IDS_PER_PARTITION_MAX
 from broker.protocols.cursus.named_producers import checkpoint, loading
 from broker.protocols.cursus.named_producers.sequences import Sequences
 from broker.protocols.cursus.settings import IDEMPOTENT
@@ -49,13 +52,14 @@ class FolderLog(Log, Protocol):
 class _Table:
     """The producers of one partition."""
 
-    __slots__ = ("config", "lock", "read_end", "sequences", "writing", "written_offset")
+    __slots__ = ("config", "epoch", "lock", "read_end", "sequences", "writing", "written_offset")
 
     def __init__(self) -> None:
         self.sequences = Sequences(PRODUCER_IDS_PER_PARTITION_MAX)
         self.lock = asyncio.Lock()
         self.writing = asyncio.Lock()  # an older checkpoint must not replace a newer one
         self.config: object = None  # its topic's configuration when it was last up to date
+        self.epoch = 0  # in which its log has led or followed then
         self.read_end = _NOT_LOADED  # records below this offset have been replayed
         self.written_offset = 0
 
@@ -105,11 +109,13 @@ class NamedProducers:
 
     async def _catch_up(self, topic: Topic, log: Log, table: _Table) -> None:
         config = topic.config
-        if table.read_end == _NOT_LOADED:
+        epoch = log.known_epoch
+        if table.read_end == _NOT_LOADED or table.epoch != epoch:
             await self._load(log, table)
         elif table.config is not config:
             table.read_end = await self._read(log, table.sequences, table.read_end)
         table.config = config
+        table.epoch = epoch
 
     async def _load(self, log: Log, table: _Table) -> None:
         folder = Path(log.folder)
@@ -124,7 +130,7 @@ class NamedProducers:
 
     async def _read(self, log: Log, sequences: Sequences, start: int) -> int:
         """Replay all records from an offset on; return where they end."""
-        if not await wait_durable(log, log.log_end_offset):
+        if not (log.is_follower or await _is_acknowledged(log, log.log_end_offset)):
             raise StorageError(f"{log.folder}: its log failed before its producers were read")
         return await loading.read(log, sequences, start, self._run_in_thread)
 
@@ -155,20 +161,38 @@ class NamedProducers:
 
     async def _cover(self, topic: Topic, log: FolderLog) -> None:
         table = self._table(log)
+        if _has_late_replicas(log) and not await _is_acknowledged(log, log.log_end_offset):
+            return  # it is written with the next ones
         async with table.writing:
             async with table.lock:  # no append is between its append and its replay
                 await self._catch_up(topic, log, table)
-                offset = log.log_end_offset
+                offset = table.read_end if log.is_follower else log.log_end_offset
                 if table.written_offset >= offset:
                     return
                 table.sequences.forget_before(self._clock.aged_ms() - self._expiration_ms())
                 image = table.sequences.image()
-            if not await _synced(log, offset):
+            if not log.is_follower and not (
+                await _is_acknowledged(log, offset) and await _synced(log, offset)
+            ):
+                if _has_late_replicas(log):
+                    return
                 text = f"{log.folder}: its log failed before its producers were written"
                 raise StorageError(text)
             write = partial(checkpoint.write, Path(log.folder), offset, image)
             await self._io_thread.run(write)
             table.written_offset = offset
+
+
+def _has_late_replicas(log: Log) -> bool:
+    return log.is_replicated and not log.is_follower and log.high_watermark < log.log_end_offset
+
+
+async def _is_acknowledged(log: Log, offset: int) -> bool:
+    """Wait until the high watermark is at an offset; for a bounded time if other replicas lag."""
+    return (
+        log.high_watermark >= offset
+        or await acknowledgement(log, offset, NAMED_PRODUCERS_WAIT_MS) is None
+    )
 
 
 async def _synced(log: Log, offset: int) -> bool:

@@ -45,7 +45,7 @@ async def handle(
 
 def _error(session: Session, name: str, partition: int) -> ErrorCode:
     topic = session.broker.topics.get(name)
-    if topic is None or topic.log(partition) is None:
+    if topic is None or topic.held_log(partition) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
 

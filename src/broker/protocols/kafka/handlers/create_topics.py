@@ -53,7 +53,9 @@ async def _create(
     if request.body["validate_only"]:
         return _created(topics.plan(new), NO_ID)
     topic = await topics.create(new)
-    return _created(Plan(topic.name, len(topic.logs), topic.config), topic.topic_id)
+    replicas = session.broker.cluster.leadership(topic, 0).replicas
+    made = Plan(topic.name, topic.partition_count, topic.config, len(replicas))
+    return _created(made, topic.topic_id)
 
 
 def _assignments(wanted: "list[bodies.CreateTopicsRequestAssignment]") -> dict[int, list[int]]:
@@ -71,7 +73,7 @@ def _created(plan: Plan, topic_id: bytes) -> "bodies.CreateTopicsResponseTopic":
         "error_code": 0,
         "error_message": None,
         "num_partitions": plan.partitions,
-        "replication_factor": 1,
+        "replication_factor": plan.factor,
         "configs": [entry_fields(entry) for entry in plan.config.describe()],
     }
 

@@ -2,18 +2,19 @@
 
 When the response is sent, records below the offset cannot be read any more, even after a restart:
 the new log start offsets of all partitions of the request are made durable in one write before.
-timeout_ms is not used, because it is for replicas.
+All replicas in sync have moved theirs, too, so no later leader brings the records back; for that
+the request waits timeout_ms at most.
 """
 
 from typing import TYPE_CHECKING
 
 from broker.core.logs.log import Log
-from broker.core.logs.partition import start_after_delete
+from broker.core.logs.partition import start_after_delete, wait_start_copied
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
 from broker.core.topics.lookup import led_log, topic_by_name
 from broker.model.errors import ErrorCode, RequestError, StorageError, disk_refusal
-from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
+from broker.model.limits import DELETION_WAIT_MS_MAX, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.partitions import topics_of
@@ -47,6 +48,8 @@ async def handle(
             starts[name, partition] = start
             planned[name, partition] = log, start
     lost = await _delete(session, list(planned.values()))
+    if not lost:
+        starts |= await _unfinished(session, planned, request.body["timeout_ms"])
     topics: dict[str, list[bodies.DeleteRecordsResponsePartition]] = {}
     async for place, found in in_steps(starts.items(), PARTITIONS_ANSWERED_PER_STEP):
         result = lost or found
@@ -75,6 +78,19 @@ async def _delete(session: Session, planned: list[tuple[Log, int]]) -> RequestEr
     async for log, start in in_steps(planned, PARTITIONS_ANSWERED_PER_STEP):
         log.move_log_start(start)
     return None
+
+
+async def _unfinished(
+    session: Session, planned: dict[tuple[str, int], tuple[Log, int]], timeout_ms: int
+) -> dict[tuple[str, int], RequestError]:
+    """Wait for the replicas in sync, of all partitions at once; return the errors."""
+    clock = session.broker.clock
+    due_ms = clock.monotonic_ms() + min(timeout_ms, DELETION_WAIT_MS_MAX)
+    errors: dict[tuple[str, int], RequestError] = {}
+    async for place, (log, start) in in_steps(planned.items(), PARTITIONS_ANSWERED_PER_STEP):
+        if not await wait_start_copied(log, start, max(due_ms - clock.monotonic_ms(), 0)):
+            errors[place] = RequestError(ErrorCode.REQUEST_TIMED_OUT)
+    return errors
 
 
 def _result(partition: int, start: int | RequestError) -> "bodies.DeleteRecordsResponsePartition":

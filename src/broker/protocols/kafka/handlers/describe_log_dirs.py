@@ -1,9 +1,10 @@
 """DescribeLogDirs, v0-5. v2 flexible; v3 error; v4 total and usable bytes (KIP-827); v5 cordoned.
 
-There is one directory, so no partition is moved between directories and there is no lag (KIP-113).
-A partition's size is that of its log, without preallocated space of files. The response is built in
-steps: a topic that is deleted between two of them may be missing, and each size is that of its
-step.
+There is one directory, so no partition is moved between directories (KIP-113). The lag of a replica
+is what its log lacks to its own high watermark, as in Kafka, which is nothing: a follower knows no
+higher one. A partition's size is that of its log, without preallocated space of files. The response
+is built in steps: a topic that is deleted between two of them may be missing, and each size is that
+of its step.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,7 +29,7 @@ _Named: TypeAlias = Iterator[tuple[Topic, Iterable[int]]]
 async def handle(
     request: "Request[bodies.DescribeLogDirsRequest]", session: Session
 ) -> "bodies.DescribeLogDirsResponse":
-    """Describe the requested partitions, or all; those that do not exist are left out."""
+    """Describe the requested partitions, or all; those that are not on this broker are left out."""
     broker = session.broker
     directory: bodies.DescribeLogDirsResponseResult = {
         "error_code": 0,
@@ -44,7 +45,7 @@ async def handle(
     wanted = request.body["topics"]
     named: _Named
     if wanted is None:
-        named = ((topic, range(len(topic.logs))) for topic in broker.topics)
+        named = ((topic, range(topic.partition_count)) for topic in broker.topics)
     else:
         named = await _named(broker.topics, wanted)
     topics: dict[str, bodies.DescribeLogDirsResponseTopic] = {}
@@ -62,21 +63,21 @@ async def _named(topics: Topics, wanted: "list[bodies.DescribeLogDirsRequestTopi
     found: dict[Topic, list[int]] = {}
     async for name, partition in in_steps(places, PARTITIONS_ANSWERED_PER_STEP):
         topic = topics.get(name)
-        if topic is not None and topic.log(partition) is not None:
+        if topic is not None and topic.held_log(partition) is not None:
             found.setdefault(topic, []).append(partition)
     return ((topic, sorted(partitions)) for topic, partitions in found.items())
 
 
 def _rows(named: _Named) -> "Iterator[tuple[Topic, bodies.DescribeLogDirsResponsePartition]]":
-    """Yield each existing partition with its topic."""
+    """Yield each partition that this broker leads or follows with its topic."""
     for topic, partitions in named:
         for partition in partitions:
-            log = topic.log(partition)
+            log = topic.held_log(partition)
             if log is not None:
                 row: bodies.DescribeLogDirsResponsePartition = {
                     "partition_index": partition,
                     "partition_size": log.size,
-                    "offset_lag": 0,
+                    "offset_lag": max(0, log.high_watermark - log.log_end_offset),
                     "is_future_key": False,
                 }
                 yield topic, row

@@ -1,5 +1,6 @@
 """DescribeProducers, v0-0: the active producers of each partition (KIP-664).
 
+Each replica answers, with what it knows; clients ask the leader unless they name another broker.
 Tools find hanging transactions by comparing this with the transaction coordinator's state.
 """
 
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.topics.lookup import log_of, topic_by_name
+from broker.core.topics.lookup import replica_of, topic_by_name
 from broker.model.errors import RequestError
 from broker.model.limits import PRODUCERS_DESCRIBED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, refuse_with_message
@@ -35,7 +36,7 @@ async def _partition(
     session: Session, topic: str, index: int
 ) -> "bodies.DescribeProducersResponsePartition":
     try:
-        log = log_of(topic_by_name(session.broker.topics, topic), index)
+        log = replica_of(topic_by_name(session.broker.topics, topic), index)
     except RequestError as error:
         return {"partition_index": index, **refuse_with_message(error), "active_producers": []}
     return {

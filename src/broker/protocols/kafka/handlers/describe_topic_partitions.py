@@ -48,7 +48,7 @@ async def handle(
     async for part in in_parts(rows, PARTITIONS_ANSWERED_PER_STEP):
         for row in part:
             if isinstance(row, tuple):
-                topics[-1]["partitions"].append(_partition(describe_partition(*row)))
+                topics[-1]["partitions"].append(_partition(*row))
             else:
                 topics.append(row)
     return {"topics": topics, "next_cursor": page.next_cursor}
@@ -118,13 +118,15 @@ def _topic(topic: Topic) -> "bodies.DescribeTopicPartitionsResponseTopic":
 
 
 def _partition(
-    found: "bodies.MetadataResponsePartition",
+    number: int, leadership: "Leadership"
 ) -> "bodies.DescribeTopicPartitionsResponsePartition":
-    # There are no other replicas; null would be valid, but the Java client fails on it.
+    found = describe_partition(number, leadership)
+    # The last member of an ISR stays in it, so there is no other last known one. Null would be
+    # valid for both lists, but the Java client fails on it.
     return {
         **found,
         "offline_replicas": found["offline_replicas"],
-        "eligible_leader_replicas": [],
+        "eligible_leader_replicas": list(leadership.elr),
         "last_known_elr": [],
     }
 

@@ -2,7 +2,9 @@
 
 v0-3 return message sets (old_fetch.py): v1 throttle time, v2 messages of magic 1, v3 a limit over
 all partitions (KIP-74). v4 batches of magic 2, isolation level; v5 log start offset; v7 sessions
-(KIP-227); v9 leader epochs (KIP-320); v10 zstd (KIP-110); v11 rack (KIP-392); v12 flexible,
+(KIP-227); v9 leader epochs (KIP-320); v10 zstd (KIP-110); v11 rack, followers serve consumers, too,
+up to the high watermark that they know, and leaders name the replica in sync in the rack of the
+consumer, if `replica.selector.class` says so (KIP-392); v12 flexible,
 diverging epochs (KIP-595); v13 topic ids; v14 tiered storage; v15 replica state; v16 node
 endpoints; v17 and v18 are for followers only.
 
@@ -21,10 +23,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from broker.core.cluster_view import log_at_epoch
+from broker.core.logs.partition import check_epoch
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import in_steps
 from broker.core.session import Session
-from broker.core.topics.lookup import topic_by_id, topic_by_name
+from broker.core.topics.lookup import replica_of, topic_by_id, topic_by_name
+from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, PeerError, RequestError
 from broker.model.limits import (
     FETCH_PARTITIONS_PER_STEP,
@@ -45,6 +49,7 @@ _READ_COMMITTED = 1
 _MAGIC_2_SINCE = 4
 _ERRORS_SINCE = 7
 _ZSTD_SINCE = 10
+_FOLLOWERS_SINCE = 11
 _TOPIC_IDS_SINCE = 13
 _REPLICA_STATE_SINCE = 15
 _LEADERS_SINCE = 16
@@ -139,6 +144,8 @@ class _Reading:
         "_bytes_min",
         "_bytes_read",
         "_is_final",
+        "_rack",
+        "_racks",
         "_request",
         "_session",
         "leaders",
@@ -155,6 +162,8 @@ class _Reading:
         # From half of the limit on, the next batch may not fit: more would never come.
         self._bytes_min = min(request.body["min_bytes"], PYTHON_FETCH_BYTES_MAX // 2)
         self._bytes_read = 0
+        self._rack = request.body["rack_id"].encode()
+        self._racks = session.broker.cluster.reader_racks if self._rack else {}
         self._is_final = False  # an error or a diverging epoch: respond without waiting
         self.leaders = CurrentLeaders(session)
         self.logs: list[Log] = []
@@ -190,25 +199,44 @@ class _Reading:
                 found = topic_by_id(topics, topic["topic_id"])
             else:
                 found = topic_by_name(topics, topic["topic"])
-            cluster, epoch = self._session.broker.cluster, wanted["current_leader_epoch"]
-            log = log_at_epoch(cluster, found, wanted["partition"], epoch)
+            log = self._log(found, wanted["partition"], wanted["current_leader_epoch"])
+            self.logs.append(log)
+            nearest = self._nearest(log, wanted["fetch_offset"])
             fields = read_partition(
                 log,
                 wanted,
-                size_max=max(0, min(wanted["partition_max_bytes"], self._bytes_left)),
-                at_least_one=not self._bytes_read,
+                size_max=0
+                if nearest is not None
+                else max(0, min(wanted["partition_max_bytes"], self._bytes_left)),
+                at_least_one=not self._bytes_read and nearest is None,
                 is_committed=self._request.body["isolation_level"] == _READ_COMMITTED,
                 knows_zstd=version >= _ZSTD_SINCE,
             )
         except RequestError as error:
             self._is_final = True
             return self._answer_to(error.code, topic, wanted["partition"])
-        self._is_final |= "diverging_epoch" in fields
-        self.logs.append(log)
+        if nearest is not None:
+            fields["preferred_read_replica"] = nearest
+        # (Only the native path waits for a log that is followed.)
+        self._is_final |= "diverging_epoch" in fields or nearest is not None or log.is_follower
         size = len(fields["records"] or b"")
         self._bytes_left -= size
         self._bytes_read += size
         return fields
+
+    def _log(self, topic: Topic, partition: int, epoch: int) -> "Log":
+        if self._request.version < _FOLLOWERS_SINCE or partition not in topic.followed:
+            return log_at_epoch(self._session.broker.cluster, topic, partition, epoch)
+        log = replica_of(topic, partition)
+        check_epoch(log.known_epoch, epoch)
+        return log
+
+    def _nearest(self, log: "Log", offset: int) -> int | None:
+        """Return which other broker the consumer should read a partition from, if any."""
+        if not self._racks:
+            return None
+        found = log.nearest_replica(self._rack, self._racks, offset)
+        return found if found >= 0 else None
 
     def _answer_to(
         self, code: ErrorCode, topic: "bodies.FetchRequestTopic", partition: int

@@ -1,9 +1,9 @@
 """ListOffsets, v0-11: the start or end of a partition, or the offset of a timestamp.
 
 v0 lists the base offsets of segments (old_offsets.py). v1 one offset (KIP-79); v2 isolation level;
-v4 leader epochs (KIP-320); v6 flexible; v7 the latest timestamp (KIP-734); v8 earliest local, v9
-latest tiered (KIP-405, KIP-1005); v10 timeout for remote reads; v11 earliest pending upload
-(KIP-1023). There is no tiered storage: all data is local.
+v4 leader epochs (KIP-320); v5 OFFSET_NOT_AVAILABLE (KIP-207); v6 flexible; v7 the latest timestamp
+(KIP-734); v8 earliest local, v9 latest tiered (KIP-405, KIP-1005); v10 timeout for remote reads;
+v11 earliest pending upload (KIP-1023). There is no tiered storage: all data is local.
 
 Partitions are looked up in steps: each result is that of its step.
 """
@@ -56,6 +56,7 @@ class _Found(NamedTuple):
 
 _NOTHING = _Found()
 _ONE_OFFSET_SINCE = 1
+_NOT_AVAILABLE_SINCE = 5
 
 
 async def handle(
@@ -93,7 +94,10 @@ def _answer(
         log = log_at_epoch(cluster, topic, index, epoch)
         found = _find(request, log, wanted["timestamp"])
     except RequestError as error:
-        return {"partition_index": index, "error_code": errors.number(error.code)}
+        code = error.code
+        if code is ErrorCode.OFFSET_NOT_AVAILABLE and request.version < _NOT_AVAILABLE_SINCE:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        return {"partition_index": index, "error_code": errors.number(code)}
     return {
         "partition_index": index,
         "error_code": 0,
@@ -104,13 +108,14 @@ def _answer(
 
 
 def _find(request: "Request[bodies.ListOffsetsRequest]", log: Log, timestamp: int) -> _Found:
-    end = log.last_stable_offset if request.body["isolation_level"] else log.high_watermark
+    end = _end(request, log)
     if timestamp >= 0:
         return _record(log, log.find_timestamp(timestamp), end)
     if timestamp not in _SINCE or request.version < _SINCE[_Target(timestamp)]:
         raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
     match _Target(timestamp):
         case _Target.LATEST:
+            _check_known(log, end)
             return _Found(end, leader_epoch=log.leader_epoch)
         case _Target.EARLIEST | _Target.EARLIEST_LOCAL:
             start = log.log_start_offset
@@ -121,9 +126,23 @@ def _find(request: "Request[bodies.ListOffsetsRequest]", log: Log, timestamp: in
             return _NOTHING
 
 
+def _end(request: "Request[bodies.ListOffsetsRequest]", log: Log) -> int:
+    """Return the end of what the client may read: a replica reads all of a log."""
+    if request.body["replica_id"] >= 0 and log.is_replicated:
+        return log.log_end_offset
+    return log.last_stable_offset if request.body["isolation_level"] else log.high_watermark
+
+
+def _check_known(log: Log, end: int) -> None:
+    """Refuse to name an end that may be before one that an earlier leader has named (KIP-207)."""
+    if end < log.log_end_offset and not log.is_caught_up_leader:
+        raise RequestError(ErrorCode.OFFSET_NOT_AVAILABLE)
+
+
 def _record(log: Log, found: tuple[int, int] | None, end: int) -> _Found:
     """Return a record that was found, if it is below the end that the client may read."""
     if found is None or found[0] >= end:
+        _check_known(log, end)
         return _NOTHING
     return _Found(*found, leader_epoch=epoch_at(log, found[0]))
 

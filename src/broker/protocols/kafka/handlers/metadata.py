@@ -206,20 +206,18 @@ def describe_partition(
     """Describe a partition, for DescribeTopicPartitions too; the result must not be modified.
 
     Partitions with the same number are often equal in all topics, so the result is cached and
-    shared. Without a leader, the replicas outside of the ISR are offline.
+    shared.
     """
-    leader, leader_epoch, replicas, isr = leadership
-    has_leader = leader != NO_LEADER
+    has_leader = leadership.leader != NO_LEADER
     code = ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE
-    offline = [] if has_leader else [each for each in replicas if each not in isr]
     return {
         "error_code": errors.number(code),
         "partition_index": partition,
-        "leader_id": leader,
-        "leader_epoch": leader_epoch,
-        "replica_nodes": list(replicas),
-        "isr_nodes": list(isr),
-        "offline_replicas": offline,
+        "leader_id": leadership.leader,
+        "leader_epoch": leadership.leader_epoch,
+        "replica_nodes": list(leadership.replicas),
+        "isr_nodes": list(leadership.isr),
+        "offline_replicas": list(leadership.offline),
     }
 
 

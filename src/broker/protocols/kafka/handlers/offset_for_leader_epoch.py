@@ -3,6 +3,9 @@
 The end offset of a leader epoch: a consumer compares it with its position, to detect that the log
 was truncated below it (KIP-320). For an epoch without records the result is the largest epoch
 before it, or -1.
+
+A broker asks as a replica: for the end of the log, led or followed, before an unclean election
+(core/replica_ends.py).
 """
 
 from functools import partial
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING
 from broker.core.cluster_view import log_at_epoch
 from broker.core.session import Session
 from broker.core.topics.lookup import topic_by_name
-from broker.model.errors import RequestError
+from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.partitions import answer_partitions
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from broker.codec import bodies
 
 _UNKNOWN = (-1, -1)
+_CONSUMER = -1
 
 
 async def handle(
@@ -27,9 +31,11 @@ async def handle(
 ) -> "bodies.OffsetForLeaderEpochResponse":
     """Look up each partition."""
     topics = ((topic["topic"], topic["partitions"]) for topic in request.body["topics"])
+    is_replica = request.body.get("replica_id", _CONSUMER) >= 0
+    answer = partial(_answer_replica if is_replica else _answer, session)
     return {
         "topics": await answer_partitions(
-            topics, partial(_answer, session), lambda name, its: {"topic": name, "partitions": its}
+            topics, answer, lambda name, its: {"topic": name, "partitions": its}
         )
     }
 
@@ -46,6 +52,25 @@ def _answer(
         epoch, end = log.epoch_end(wanted["leader_epoch"])
     except RequestError as error:
         code = errors.number(error.code)
+    return _shown(wanted, code, epoch, end)
+
+
+def _answer_replica(
+    session: Session, name: str, wanted: "bodies.OffsetForLeaderEpochRequestPartition"
+) -> "bodies.OffsetForLeaderEpochResponsePartition":
+    topic = session.broker.topics.get(name)
+    log = None if topic is None else topic.held_log(wanted["partition"])
+    if log is None or log.is_loading or log.is_offline:
+        code = errors.number(ErrorCode.REPLICA_NOT_AVAILABLE)
+        return _shown(wanted, code, *_UNKNOWN)
+    if wanted["leader_epoch"] >= log.leader_epoch:
+        return _shown(wanted, 0, log.leader_epoch, log.log_end_offset)
+    return _shown(wanted, 0, *log.epoch_end(wanted["leader_epoch"]))
+
+
+def _shown(
+    wanted: "bodies.OffsetForLeaderEpochRequestPartition", code: int, epoch: int, end: int
+) -> "bodies.OffsetForLeaderEpochResponsePartition":
     return {
         "error_code": code,
         "partition": wanted["partition"],

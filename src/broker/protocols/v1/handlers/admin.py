@@ -1,13 +1,13 @@
 """ADMIN_* and BROKER_*: the original's cluster commands.
 
-Commands that would move leadership, fence brokers or copy records have their arguments checked and
-are then refused with the reason: a standalone broker has no other one, and in a cluster the
-controller decides these things, of partitions with one copy.
+Commands that would fence brokers or copy records have their arguments checked and are then refused
+with the reason: a standalone broker has no other one, and a cluster does these things by itself. In
+a cluster, leaders are moved to other replicas that are in sync.
 """
 
 from broker.core.scheduling.steps import in_parts
 from broker.core.topics.rules import NewTopic, check_name
-from broker.core.topics.topic import INTERNAL_TOPICS
+from broker.core.topics.topic import INTERNAL_TOPICS, Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.v1.brokers import TERM
@@ -19,7 +19,8 @@ _NO_OTHER = "no broker can take over from one that is fenced"
 _LEASES = "a broker whose lease has ended is fenced by itself"
 _LEADS_ALL = "this broker leads every partition"
 _NO_FOLLOWERS = "it has no followers"
-_ONE_COPY = "partitions have one copy"
+_BY_KAFKA = "its brokers copy records by Kafka's protocol"
+_SECONDS = 5.0  # that a leader may take to stop before another one leads
 
 
 def _refused(request: Request, alone: str, clustered: str) -> RefusedError:
@@ -59,11 +60,24 @@ async def create_topic(request: Request) -> str:
         text = f"'{name}' belongs to the broker"
         raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     if existing is None:
-        await topics.create(NewTopic(name, partitions))
+        existing = await _create(request, name, partitions, factor)
     elif existing.partition_count != partitions:
         raise bad_request(f"topic already exists with {existing.partition_count} partitions")
+    if request.session.broker.links is not None:
+        factor = len(request.session.broker.cluster.leadership(existing, 0).replicas)
     change = _change(request)
     return f"topic={name} partitions={partitions} replication_factor={factor} {change}"
+
+
+async def _create(request: Request, name: str, partitions: int, factor: int) -> Topic:
+    """Create a topic, with the default number of replicas if there cannot be as many as asked."""
+    topics = request.session.broker.topics
+    try:
+        return await topics.create(NewTopic(name, partitions, factor))
+    except RequestError as error:
+        if error.code is not ErrorCode.INVALID_REPLICATION_FACTOR:
+            raise
+        return await topics.create(NewTopic(name, partitions))
 
 
 async def get_metadata(request: Request) -> str:
@@ -121,7 +135,7 @@ async def fence_broker(request: Request) -> str:
 
 
 async def set_partition_leader(request: Request) -> str:
-    """Refuse to move a partition's leadership."""
+    """Move a partition's leadership to another replica in sync; the ISR is what it is."""
     name, partition_text, leader_text, isr_text = request.args
     partition = integer(partition_text, "partition")
     leader = integer(leader_text, "leader_id")
@@ -133,14 +147,34 @@ async def set_partition_leader(request: Request) -> str:
     topic = request.session.broker.topics.get(name)
     if topic is None or not topic.has_partition(partition):
         raise bad_request(f"partition not found: topic={name} partition={partition}")
-    leads = request.session.broker.cluster.leadership(topic, partition).leader
-    raise _refused(request, _LEADS_ALL, f"broker {leads} leads the only copy of the partition")
+    changes, cluster = request.session.broker.partition_changes, request.session.broker.cluster
+    if changes is None:
+        raise bad_request(f"not possible on a single broker: {_LEADS_ALL}")
+    try:
+        await changes.move_leader((topic.topic_id, partition), leader, _SECONDS)
+    except RequestError as error:
+        leads = cluster.leadership(topic, partition).leader
+        text = f"not possible in this cluster: broker {leads} leads the partition: {error}"
+        raise bad_request(text) from None
+    isr = numbers(cluster.leadership(topic, partition).isr)
+    change = _change(request)
+    return f"topic={name} partition={partition} leader={leader} isr={isr} {change}"
 
 
 async def elect_topic_leaders(request: Request) -> str:
-    """Refuse to elect leaders."""
-    _check_topic(request, request.args[0])
-    raise _refused(request, _LEADS_ALL, "its controller elects leaders by itself")
+    """Let the preferred leaders of a topic lead, where they can."""
+    name = request.args[0]
+    _check_topic(request, name)
+    changes, topic = (
+        request.session.broker.partition_changes,
+        request.session.broker.topics.get(name),
+    )
+    if changes is None or topic is None:
+        raise bad_request(f"not possible on a single broker: {_LEADS_ALL}")
+    items = [(topic.topic_id, number) for number in range(topic.partition_count)]
+    led = [each for each in items if not changes.is_led_by_preferred(each)]
+    errors = await changes.prefer_leaders(led, _SECONDS)
+    return f"topic={name} elected_changes={len(led) - len(errors)}"
 
 
 async def broker_fetch(request: Request) -> str:
@@ -153,7 +187,7 @@ async def broker_fetch(request: Request) -> str:
         if integer(messages_max, "max_messages") <= 0:
             raise bad_request("max_messages must be > 0")
     _check_follower(name, follower)
-    raise _refused(request, _NO_FOLLOWERS, _ONE_COPY)
+    raise _refused(request, _NO_FOLLOWERS, _BY_KAFKA)
 
 
 async def broker_replica_ack(request: Request) -> str:
@@ -163,7 +197,7 @@ async def broker_replica_ack(request: Request) -> str:
     follower = integer(follower_text, "follower_id")
     integer(offset_text, "acked_offset")
     _check_follower(name, follower)
-    raise _refused(request, _NO_FOLLOWERS, _ONE_COPY)
+    raise _refused(request, _NO_FOLLOWERS, _BY_KAFKA)
 
 
 def _listed(text: str) -> int:

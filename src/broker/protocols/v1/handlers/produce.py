@@ -8,7 +8,7 @@ from broker.core.logs.partition import until_acknowledged
 from broker.core.writing import Written, write
 from broker.protocols.v1.commands import Request, encoded
 from broker.protocols.v1.errors import ACKS_TIMEOUT, NOT_LEADER, RefusedError, bad_request
-from broker.protocols.v1.topics import topic_or_new
+from broker.protocols.v1.topics import last_readable, topic_or_new
 
 ACKS_ALL_TIMEOUT_SECONDS: Final = 2.0
 _ALL: Final = "all"
@@ -18,7 +18,7 @@ _FNV_PRIME: Final = 0x01000193
 
 
 async def handle(request: Request) -> str:
-    """Append the record and answer once it can be read."""
+    """Append the record and answer once it is durable here; with acks=all on all in sync."""
     name, message, *rest = request.args
     key, colon, value = message.partition(":")
     if not colon:
@@ -32,12 +32,16 @@ async def handle(request: Request) -> str:
     if request.replicas.is_follower((topic.name, partition)):
         raise RefusedError(NOT_LEADER)
     broker = request.session.broker
-    written = await write(broker, topic, partition, [(encoded(key), encoded(value))])
+    row = encoded(key), encoded(value)
+    is_for_all = acks == _ALL
+    written = await write(broker, topic, partition, [row], is_for_all=is_for_all)
     high_watermark = _last_readable_then(written)
-    if acks == _ALL:
+    if is_for_all:
         await _wait_in_sync(written)
     else:
-        await until_acknowledged(written.log, written.end_offset)
+        await until_acknowledged(written.log, written.end_offset, is_for_all=False)
+    if written.log.is_replicated and not is_for_all:
+        high_watermark = last_readable(written.log)  # others may not have the record yet
     return f"partition={partition} offset={written.base_offset} hw={high_watermark}"
 
 
@@ -58,7 +62,7 @@ def _last_readable_then(written: Written) -> int:
 
 
 async def _wait_in_sync(written: Written) -> None:
-    """Wait until the record is durable in its only copy; it is kept after a timeout too."""
+    """Wait until the record is durable on all replicas in sync; it stays after a timeout, too."""
     try:
         async with asyncio.timeout(ACKS_ALL_TIMEOUT_SECONDS):
             await until_acknowledged(written.log, written.end_offset)

@@ -1,4 +1,8 @@
-"""REPLICA_FETCH and SET_PARTITION_ROLE: reports about replicas, of which this broker has one."""
+"""REPLICA_FETCH and SET_PARTITION_ROLE: reports of clients about replicas.
+
+A partition with replicas on several brokers has its own ISR, which is shown whatever clients
+report. For one with a single replica the reports are kept, and shown as the original shows them.
+"""
 
 from typing import Final
 
@@ -32,8 +36,12 @@ async def replica_fetch(request: Request) -> str:
         raise bad_request("partition is not leader")
     now_ms = request.session.broker.clock.monotonic_ms()
     leader_last = log.log_end_offset - 1
-    request.replicas.report(key, replica, offset, leader_last, now_ms)
-    in_sync = request.replicas.in_sync(key, leader_last, now_ms)
+    leadership = request.session.broker.cluster.leadership(topic, partition)
+    if len(leadership.replicas) > 1:
+        in_sync = list(leadership.isr)
+    else:
+        request.replicas.report(key, replica, offset, leader_last, now_ms)
+        in_sync = request.replicas.in_sync(key, leader_last, now_ms)
     minimum = topic.config.integer("min.insync.replicas")
     return _report(replica, offset, last_readable(log), in_sync, minimum)
 

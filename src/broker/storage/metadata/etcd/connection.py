@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from broker.model.address import Address
-from broker.model.limits import (
+from broker.storage.metadata.store_limits import (
     ETCD_ANSWER_BYTES_MAX,
     ETCD_ATTEMPT_SECONDS,
     ETCD_LINE_BYTES_MAX,

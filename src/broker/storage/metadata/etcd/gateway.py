@@ -22,11 +22,6 @@ from typing import Any, NamedTuple
 
 from broker.model.address import Address
 from broker.model.errors import StorageError
-from broker.model.limits import (
-    ETCD_ATTEMPT_SECONDS,
-    ETCD_AUTHENTICATION_SECONDS,
-    ETCD_CONNECTIONS_KEPT_MAX,
-)
 from broker.storage.metadata import OutcomeUnknown, Unavailable
 from broker.storage.metadata.etcd.connection import (
     Body,
@@ -34,6 +29,11 @@ from broker.storage.metadata.etcd.connection import (
     ProtocolError,
     connect,
     parse,
+)
+from broker.storage.metadata.store_limits import (
+    ETCD_ATTEMPT_SECONDS,
+    ETCD_AUTHENTICATION_SECONDS,
+    ETCD_CONNECTIONS_KEPT_MAX,
 )
 
 # Codes of gRPC, as the gateway's answers have them.

@@ -14,9 +14,9 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any
 
-from broker.model import limits
 from broker.model.clock import monotonic
 from broker.model.identifiers import random_id
+from broker.model.limits import METADATA_CALL_SECONDS
 from broker.storage.metadata import (
     Absent,
     Changes,
@@ -33,6 +33,7 @@ from broker.storage.metadata import (
     Unchanged,
     check_operations,
     prefix_end,
+    store_limits,
 )
 from broker.storage.metadata.etcd.gateway import EtcdError, Gateway
 from broker.storage.metadata.renewed_lease import RenewedLease
@@ -86,7 +87,7 @@ class EtcdMetaStore:
             body = {
                 "key": _base64(first),
                 "range_end": end,
-                "limit": str(limits.ETCD_KEYS_PER_PAGE),
+                "limit": str(store_limits.ETCD_KEYS_PER_PAGE),
                 "revision": str(revision),
             }
             answer, newest = await self._newest("kv/range", body)
@@ -135,12 +136,12 @@ class EtcdMetaStore:
             # deletions of that revision (seen with 3.4): so it is asked for one revision more.
             start = {"start_revision": str(max(1, revision - 1))}
             if not await self._has_reached(revision - 1, first):
-                await asyncio.sleep(limits.ETCD_ATTEMPT_SECONDS / 10)
+                await asyncio.sleep(store_limits.ETCD_ATTEMPT_SECONDS / 10)
                 continue
             stream = self._gateway.stream(
                 "watch",
                 {"create_request": {**keys, **start}},
-                silence_seconds=limits.ETCD_WATCH_SILENCE_SECONDS,
+                silence_seconds=store_limits.ETCD_WATCH_SILENCE_SECONDS,
             )
             is_answered = False
             async with aclosing(stream):
@@ -156,7 +157,7 @@ class EtcdMetaStore:
                         self._seen = max(self._seen, revision - 1)
                         yield Changes(events[-1].revision, events)
             if not is_answered and not self._gateway.is_closed:
-                await asyncio.sleep(limits.ETCD_ATTEMPT_SECONDS / 10)
+                await asyncio.sleep(store_limits.ETCD_ATTEMPT_SECONDS / 10)
 
     async def lease(self, seconds: int) -> RenewedLease:
         """Return a new lease, which is renewed until it is revoked or lost.
@@ -256,7 +257,7 @@ class EtcdMetaStore:
     async def _call(
         self, path: str, body: dict[str, Any], *, changes: bool = False
     ) -> dict[str, Any]:
-        seconds = limits.METADATA_CALL_SECONDS
+        seconds = METADATA_CALL_SECONDS
         try:
             return await self._gateway.call(path, body, seconds=seconds, changes=changes)
         except EtcdError as error:

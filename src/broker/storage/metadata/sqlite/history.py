@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from broker.model import limits
-from broker.storage.metadata import Compacted, Event, KeyValue, prefix_end
+from broker.model.limits import METADATA_KEY_BYTES_MAX
+from broker.storage.metadata import Compacted, Event, KeyValue, prefix_end, store_limits
 
 _KEPT = 15 / 16  # of the limits, after a removal
 
@@ -50,7 +50,10 @@ class MemoryHistory:
         """Keep the events of one revision, which is higher than those before."""
         self._events += events
         self._bytes += sum(map(_size, events))
-        rows_max, bytes_max = limits.METADATA_HISTORY_ROWS_MAX, limits.METADATA_HISTORY_BYTES_MAX
+        rows_max, bytes_max = (
+            store_limits.METADATA_HISTORY_ROWS_MAX,
+            store_limits.METADATA_HISTORY_BYTES_MAX,
+        )
         if len(self._events) > rows_max or self._bytes > bytes_max:
             self._trim(int(rows_max * _KEPT), int(bytes_max * _KEPT))
 
@@ -88,7 +91,10 @@ class EventTable:
             value, created = (entry.value, entry.create_revision) if entry else (None, 0)
             row = (revision, position, key, value, created)
             self._execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", row)
-        rows_max, bytes_max = limits.METADATA_HISTORY_ROWS_MAX, limits.METADATA_HISTORY_BYTES_MAX
+        rows_max, bytes_max = (
+            store_limits.METADATA_HISTORY_ROWS_MAX,
+            store_limits.METADATA_HISTORY_BYTES_MAX,
+        )
         if rows > rows_max or size > bytes_max:
             self._trim(rows - int(rows_max * _KEPT), size - int(bytes_max * _KEPT))
 
@@ -103,7 +109,7 @@ class EventTable:
         last, count = self._execute(
             "SELECT max(revision), count(*) FROM (SELECT revision FROM event WHERE revision >= ?"
             " ORDER BY revision LIMIT ?)",
-            (from_revision, limits.METADATA_EVENTS_PER_READ),
+            (from_revision, store_limits.METADATA_EVENTS_PER_READ),
         ).fetchone()
         if last is None:
             return Read([], from_revision, is_all=True)
@@ -116,7 +122,7 @@ class EventTable:
             Event(key, None if value is None else KeyValue(key, value, created, revision), revision)
             for key, value, created, revision in rows
         ]
-        return Read(events, last + 1, is_all=count < limits.METADATA_EVENTS_PER_READ)
+        return Read(events, last + 1, is_all=count < store_limits.METADATA_EVENTS_PER_READ)
 
     def _trim(self, rows: int, size: int) -> None:
         """Remove the oldest revisions, with at least so many rows and bytes."""
@@ -138,7 +144,7 @@ class EventTable:
 
 def key_range_end(prefix: bytes) -> bytes:
     """Return a key beyond all keys with this prefix."""
-    return prefix_end(prefix) or b"\xff" * (limits.METADATA_KEY_BYTES_MAX + 1)
+    return prefix_end(prefix) or b"\xff" * (METADATA_KEY_BYTES_MAX + 1)
 
 
 def _size(event: Event) -> int:

@@ -15,10 +15,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeVar
 
-from broker.model import limits
 from broker.model.clock import monotonic, monotonic_ns
 from broker.model.errors import StorageError
 from broker.model.identifiers import random_id
+from broker.model.limits import METADATA_CALL_SECONDS
 from broker.storage.metadata import (
     Changes,
     Guard,
@@ -27,6 +27,7 @@ from broker.storage.metadata import (
     OutcomeUnknown,
     Unavailable,
     check_operations,
+    store_limits,
 )
 from broker.storage.metadata.renewed_lease import RenewedLease
 from broker.storage.metadata.sqlite.database import SqliteMetaStore
@@ -98,7 +99,7 @@ class AsyncSqliteMetaStore:
                     events, revision, is_all = await self._call(read)
                 except StorageError as error:  # it waits, as for an etcd that does not answer
                     _log.warning("watch delayed: error=%s", error)
-                    await asyncio.sleep(limits.METADATA_LOOK_SECONDS)
+                    await asyncio.sleep(store_limits.METADATA_LOOK_SECONDS)
                     continue
                 if events:
                     yield Changes(events[-1].revision, events)
@@ -151,7 +152,7 @@ class AsyncSqliteMetaStore:
         self,
         work: Callable[[], _T],
         *,
-        seconds: float = limits.METADATA_CALL_SECONDS,
+        seconds: float = METADATA_CALL_SECONDS,
         on_timeout: type[StorageError] = Unavailable,
     ) -> _T:
         try:
@@ -170,16 +171,16 @@ class AsyncSqliteMetaStore:
             self._loop.add_reader(self._database.fileno(), self._hear, self._database)
 
     async def _look(self) -> None:
-        pause = limits.METADATA_LOOK_SECONDS
+        pause = store_limits.METADATA_LOOK_SECONDS
         while True:
             await asyncio.sleep(pause)
             try:
                 has_changed = await self._call(self._database.look)
             except (StorageError, OSError) as error:  # OSError: of a lock
                 _log.warning("cannot look for leases that are over: error=%s", error)
-                pause = min(2 * pause, limits.METADATA_CALL_SECONDS)
+                pause = min(2 * pause, METADATA_CALL_SECONDS)
                 continue
-            pause = limits.METADATA_LOOK_SECONDS
+            pause = store_limits.METADATA_LOOK_SECONDS
             if has_changed:
                 self._wake()
 

@@ -190,3 +190,30 @@ def test_a_checkpoint_covers_records_appended_while_the_topic_was_not_idempotent
     partition.log.move_log_start(2)
 
     assert partition.known(partition.fresh()) == [known(2)]
+
+
+def test_producers_are_read_again_in_another_leader_epoch(partition: Partition) -> None:
+    """Another leader has appended since then, and what this one had may have been truncated."""
+    partition.append(1, 2, 3)
+    named = partition.fresh()
+    assert partition.known(named) == [known(3, largest=3)]
+
+    partition.append(4)
+    partition.log.follow(1)
+    partition.log.lead(2, 1, [1], [1])
+
+    assert partition.known(named) == [known(4, largest=3)]
+
+
+def test_the_checkpoint_of_a_log_that_follows_covers_what_its_leader_has_committed(
+    partition: Partition,
+) -> None:
+    partition.append(1, 2, 3)
+    partition.log.follow(1)
+
+    partition.run(partition.fresh().cover(partition.places))
+
+    assert partition.file.exists()
+    partition.log.lead(2, 1, [1], [1])
+    partition.log.move_log_start(3)
+    assert partition.known(partition.fresh()) == [known(3, largest=3)]

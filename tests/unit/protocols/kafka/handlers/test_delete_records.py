@@ -128,3 +128,13 @@ def test_a_log_start_that_cannot_be_made_durable_is_a_storage_error(broker: Fake
 
     assert delete(broker, 1) == (56, -1)
     assert broker.log("a").log_start_offset == 0
+
+
+def test_a_deletion_waits_for_the_replicas_in_sync_until_its_timeout(broker: FakeBroker) -> None:
+    broker.log("a").is_replicated = True
+    assert delete(broker, 1) == (0, 1)
+
+    broker.log("a").deletes_everywhere = False
+
+    assert delete(broker, 2) == (7, -1)
+    assert broker.log("a").log_start_offset == 2, "it is deleted here"

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from broker.core.cluster_view import Alone
 from broker.model.errors import PeerError
 from broker.model.limits import (
     FETCH_PARTITIONS_PER_STEP,
@@ -370,3 +371,67 @@ def test_other_tasks_run_while_many_partitions_are_read(version: int) -> None:
     assert broker.turns(1, version, **wanted) >= 3
     assert [each["partition_index"] for each in parts] == list(range(count))
     assert parts[-1]["high_watermark"] == 2
+
+
+# ---- from the nearest replica (KIP-392) ----------------------------------------------------------
+
+
+def follow(broker: FakeBroker, epoch: int = 3) -> None:
+    """Let another broker lead partition 0, whose log has two batches; one of them is committed."""
+    fill(broker, 0, 1)
+    log = broker.log("a", 0)
+    log.is_held = True
+    fill(broker, 0, 1)
+    log.follow(epoch)
+    topic = broker.topics.get("a")
+    assert topic is not None
+    topic.logs[0] = None
+    topic.followed[0] = log
+
+
+@pytest.mark.parametrize("version", [10, 11, 12])
+def test_a_follower_serves_consumers_of_version_11_and_later(
+    broker: FakeBroker, version: int
+) -> None:
+    follow(broker)
+
+    found = only(fetch(broker, version, part(), max_wait_ms=60_000, min_bytes=1 << 20))
+
+    if version < 11:
+        assert found["error_code"] == 6
+    else:
+        assert (found["error_code"], found["high_watermark"]) == (0, 1)
+        assert len(found["records"]) == SIZE
+
+
+@pytest.mark.parametrize(("offset", "error"), [(1, 0), (2, 0), (3, 78)])
+def test_what_a_follower_does_not_have_may_be_available_later(
+    broker: FakeBroker, offset: int, error: int
+) -> None:
+    follow(broker)
+    found = only(fetch(broker, 11, part(0, offset)))
+    assert (found["error_code"], found["records"]) == (error, b"")
+
+
+@pytest.mark.parametrize(("epoch", "error"), [(2, 74), (3, 0), (4, 75)])
+def test_a_follower_knows_the_epoch_of_its_leader(
+    broker: FakeBroker, epoch: int, error: int
+) -> None:
+    follow(broker)
+    found = only(fetch(broker, 11, part(current_leader_epoch=epoch)))
+    assert found["error_code"] == error
+
+
+@pytest.mark.parametrize(("rack", "nearest"), [("there", 2), ("here", -1), ("", -1)])
+def test_a_leader_names_the_replica_in_the_rack_of_the_consumer(rack: str, nearest: int) -> None:
+    cluster = Alone(1, "here")
+    cluster.reader_racks = {2: b"there"}
+    broker = FakeBroker(cluster=cluster)
+    broker.create("a", 1)
+    fill(broker, 0, 1)
+    broker.log("a", 0).is_replicated = True
+
+    found = only(fetch(broker, 11, part(), rack_id=rack))
+
+    assert found.get("preferred_read_replica", -1) == nearest
+    assert len(found["records"]) == (SIZE if nearest < 0 else 0)

@@ -144,3 +144,37 @@ def test_other_tasks_run_while_many_partitions_are_looked_up(broker: FakeBroker)
     parts = [{"partition_index": number, "timestamp": 150} for number in range(count)]
 
     assert broker.turns(2, 7, replica_id=-1, topics=[{"name": "a", "partitions": parts}]) >= 3
+
+
+# ---- partitions with replicas on other brokers ---------------------------------------------------
+
+
+@pytest.fixture
+def elected(broker: FakeBroker) -> FakeBroker:
+    """Broker that has been elected, and does not know yet what its replicas have of its log."""
+    log = broker.log("a")
+    log.is_replicated = log.is_held = True
+    log.is_caught_up_leader = False
+    log.append(batch(1, timestamp=400))
+    return broker
+
+
+@pytest.mark.parametrize(("version", "error"), [(4, 5), (5, 78), (11, 78)])
+@pytest.mark.parametrize("timestamp", [LATEST, 400])
+def test_an_end_that_may_be_before_one_that_was_named_is_not_available(
+    elected: FakeBroker, version: int, error: int, timestamp: int
+) -> None:
+    assert find(elected, version, timestamp)["error_code"] == error
+
+
+def test_offsets_below_the_end_are_available_meanwhile(elected: FakeBroker) -> None:
+    assert place(find(elected, 7, EARLIEST)) == (0, -1)
+    assert place(find(elected, 7, 101)) == (2, 300)
+
+
+def test_the_end_for_a_replica_is_that_of_the_log(elected: FakeBroker) -> None:
+    wanted = {"partition_index": 0, "timestamp": LATEST, "current_leader_epoch": -1}
+    topics = [{"name": "a", "partitions": [wanted]}]
+    answer = elected.ask(2, 7, replica_id=2, topics=topics)
+
+    assert place(only(only(answer["topics"])["partitions"])) == (5, -1)

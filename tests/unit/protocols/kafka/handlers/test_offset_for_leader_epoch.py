@@ -72,3 +72,37 @@ def test_other_tasks_run_while_many_partitions_are_looked_up(broker: FakeBroker)
     topics = [{"topic": "a", "partitions": parts}] * (3 * PARTITIONS_ANSWERED_PER_STEP)
 
     assert broker.turns(23, 4, topics=topics) >= 3
+
+
+def ask_as_replica(broker: FakeBroker, epoch: int) -> tuple[int, int, int]:
+    wanted = {"partition": 0, "leader_epoch": epoch}
+    topics = [{"topic": "a", "partitions": [wanted]}]
+    found = only(only(broker.ask(23, 4, replica_id=2, topics=topics)["topics"])["partitions"])
+    return found["error_code"], found["leader_epoch"], found["end_offset"]
+
+
+@pytest.mark.parametrize("is_led", [True, False])
+def test_a_replica_gets_the_end_of_the_log_led_or_followed(
+    broker: FakeBroker, is_led: bool
+) -> None:
+    topic = broker.topics.get("a")
+    assert topic is not None
+    if not is_led:
+        topic.followed[0] = broker.log("a")
+        topic.logs[0] = None
+
+    assert ask_as_replica(broker, (1 << 31) - 1) == (0, 4, 7)
+    assert ask_as_replica(broker, 3) == (0, 3, 5)
+    assert ask(broker, 4)[0] == (0 if is_led else 6)
+
+
+def test_a_replica_gets_nothing_of_a_log_that_is_not_loaded_or_not_here(
+    broker: FakeBroker,
+) -> None:
+    topic = broker.topics.get("a")
+    assert topic is not None
+    broker.log("a").is_loading = True
+    assert ask_as_replica(broker, 3) == (9, -1, -1)
+
+    topic.logs[0] = None
+    assert ask_as_replica(broker, 3) == (9, -1, -1)

@@ -600,3 +600,33 @@ def test_a_topic_that_is_deleted_before_its_append_is_unknown(
     )
 
     assert outcomes == {place: Refused(code)}
+
+
+# ---- partitions with replicas on other brokers ---------------------------------------------------
+
+
+@pytest.fixture
+def replicated(broker: FakeBroker) -> FakeBroker:
+    """Broker whose partition "a" 0 has replicas that have not copied anything yet."""
+    broker.log("a").is_replicated = True
+    broker.log("a").is_held = True
+    return broker
+
+
+@pytest.mark.parametrize(("acks", "error"), [(-1, 19), (1, 0)])
+def test_only_acks_all_needs_enough_replicas_in_sync(
+    broker: FakeBroker, acks: int, error: int
+) -> None:
+    broker.log("a").lacks_replicas = True
+
+    answer = produce(broker, 9, batch(), acks=acks)
+
+    assert answer["error_code"] == error
+    assert broker.log("a").log_end_offset == (0 if error else 1)
+
+
+def test_acks_all_waits_for_replicas_until_the_timeout(replicated: FakeBroker) -> None:
+    answer = produce(replicated, 9, batch(), timeout_ms=20)
+
+    assert (answer["error_code"], answer["base_offset"]) == (7, -1)
+    assert replicated.log("a").log_end_offset == 1

@@ -134,7 +134,7 @@ def test_no_change_is_lost_repeated_or_reordered_while_members_fail(three: Etcd,
 def test_without_a_majority_calls_fail_in_time_and_work_again_with_it(
     three: Etcd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.model.limits.METADATA_CALL_SECONDS", 3)
+    monkeypatch.setattr("broker.storage.metadata.etcd.store.METADATA_CALL_SECONDS", 3)
 
     async def scenario() -> None:
         store = EtcdMetaStore(Gateway(three.endpoints), b"/c/")

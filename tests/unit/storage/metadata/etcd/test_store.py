@@ -48,7 +48,7 @@ def test_stores_with_other_prefixes_do_not_see_each_other(etcd: Etcd) -> None:
 
 
 def test_a_scan_of_many_keys_is_read_in_pages(etcd: Etcd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.model.limits.ETCD_KEYS_PER_PAGE", 7)
+    monkeypatch.setattr("broker.storage.metadata.store_limits.ETCD_KEYS_PER_PAGE", 7)
 
     async def scenario() -> None:
         store = EtcdMetaStore(Gateway(etcd.endpoints), b"/pages/")
@@ -67,7 +67,7 @@ def test_a_scan_of_many_keys_is_read_in_pages(etcd: Etcd, monkeypatch: pytest.Mo
 def test_a_watch_that_is_silent_is_opened_again_without_a_gap(
     etcd: Etcd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.model.limits.ETCD_WATCH_SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr("broker.storage.metadata.store_limits.ETCD_WATCH_SILENCE_SECONDS", 0.05)
 
     async def scenario() -> None:
         store = EtcdMetaStore(Gateway(etcd.endpoints), b"/silent/")

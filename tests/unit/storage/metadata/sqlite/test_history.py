@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.model import limits
-from broker.storage.metadata import Compacted, Delete, Put
+from broker.storage.metadata import Compacted, Delete, Put, store_limits
 from broker.storage.metadata.sqlite.database import SqliteMetaStore
 from broker.storage.metadata.sqlite.shared import SharedSqliteMetaStore
 
@@ -16,8 +15,8 @@ from broker.storage.metadata.sqlite.shared import SharedSqliteMetaStore
 def store(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SqliteMetaStore]:
-    monkeypatch.setattr(limits, "METADATA_HISTORY_ROWS_MAX", 100)
-    monkeypatch.setattr(limits, "METADATA_HISTORY_BYTES_MAX", 10_000)
+    monkeypatch.setattr(store_limits, "METADATA_HISTORY_ROWS_MAX", 100)
+    monkeypatch.setattr(store_limits, "METADATA_HISTORY_BYTES_MAX", 10_000)
     opened: SqliteMetaStore = request.param(tmp_path / "metadata.db")
     opened.follow(None)
     yield opened
@@ -94,7 +93,7 @@ def test_a_watch_of_few_keys_advances_past_the_changes_of_others(store: SqliteMe
 
 
 def test_a_long_history_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "METADATA_EVENTS_PER_READ", 10)
+    monkeypatch.setattr(store_limits, "METADATA_EVENTS_PER_READ", 10)
     store = SharedSqliteMetaStore(tmp_path / "metadata.db")
     for number in range(30):
         store.transact([], [Put(b"%d" % key, b"%d" % number) for key in range(3)])

@@ -14,7 +14,7 @@ from broker.core.scheduling.io_thread import IoThread
 from broker.model import limits
 from broker.model.errors import DataDirError, DiskFull, StorageError
 from broker.segments.text_files import PARTITION_METADATA
-from broker.storage.metadata import Changes, Compacted, MetaStore, Put, Unavailable
+from broker.storage.metadata import Changes, Compacted, MetaStore, Put, Unavailable, store_limits
 from broker.storage.metadata.sqlite.database import SqliteMetaStore
 from broker.storage.metadata.sqlite.shared import SharedSqliteMetaStore
 from broker.storage.metadata.sqlite.store import AsyncSqliteMetaStore
@@ -56,7 +56,7 @@ def fill(file: Path) -> None:
 def test_a_commit_wakes_the_watch_of_another_process(
     path: Path, thread: IoThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "METADATA_LOOK_SECONDS", NEVER)
+    monkeypatch.setattr(store_limits, "METADATA_LOOK_SECONDS", NEVER)
 
     async def scenario() -> None:
         store = AsyncSqliteMetaStore(SharedSqliteMetaStore(path), thread)
@@ -75,7 +75,7 @@ def test_a_commit_wakes_the_watch_of_another_process(
 def test_a_commit_whose_datagram_is_lost_is_seen_from_time_to_time(
     path: Path, thread: IoThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "METADATA_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(store_limits, "METADATA_LOOK_SECONDS", 0.02)
 
     async def scenario() -> None:
         store = AsyncSqliteMetaStore(SharedSqliteMetaStore(path), thread)
@@ -311,7 +311,7 @@ def test_a_commit_stands_when_other_processes_cannot_be_woken(path: Path, damage
 def test_a_failure_of_the_locks_does_not_end_the_looks(
     path: Path, thread: IoThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "METADATA_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(store_limits, "METADATA_LOOK_SECONDS", 0.01)
     database = SharedSqliteMetaStore(path)
     looks: list[bool] = []
 
@@ -336,7 +336,7 @@ def test_a_failure_of_the_locks_does_not_end_the_looks(
 def test_the_path_of_the_store_may_be_longer_than_an_address_of_a_socket(
     tmp_path: Path, thread: IoThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "METADATA_LOOK_SECONDS", NEVER)
+    monkeypatch.setattr(store_limits, "METADATA_LOOK_SECONDS", NEVER)
     folder = tmp_path / ("long" * 40)
     folder.mkdir()
 

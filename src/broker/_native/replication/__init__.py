@@ -1,0 +1,1 @@
+"""Compiled: see src/_native."""

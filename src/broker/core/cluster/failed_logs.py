@@ -1,0 +1,117 @@
+"""What a broker gives up because its log of a partition has failed: leadership and membership.
+
+    the broker's log is offline, and it is    and                          it writes
+    the leader                                another member can lead      that one as the leader,
+                                                                           itself out of the ISR
+    the leader                                none can                     nothing: it is the last
+                                                                           copy, and looks again
+    a member of the ISR                       another one counts           itself out of the ISR
+    a member of the ELR                       -                            itself out of the ELR
+
+Nobody else learns of it: the broker is alive, so the controller leaves it what it leads, and its
+log answers nobody, so no follower lags. A log that is offline stays so until a restart; then it
+follows, and comes back when it has caught up. Meanwhile it may lack what it had, so it is not
+eligible either.
+
+A log that is offline because its epochs are above those of the store gives up nothing: a restored
+store has to be repaired first, and every election in it may repeat an epoch that was used.
+"""
+
+from collections.abc import Callable, Iterable
+
+from broker.core.cluster import election, eligibility, records
+from broker.core.cluster.image import ClusterImage, Delta
+from broker.core.cluster.topic_settings import TopicSettings
+from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
+from broker.storage.metadata import CreatedAt, Put
+
+
+class FailedLogs:
+    """The failed logs of one incarnation of a broker."""
+
+    __slots__ = ("_broker_id", "_failed", "_image", "_is_failed", "_settings", "_writes")
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        broker: tuple[int, int],
+        failed: Iterable[Item],
+        is_failed: Callable[[bytes, int, int], bool],
+        settings: TopicSettings,
+    ) -> None:
+        """Begin.
+
+        Args:
+            image: of this broker.
+            broker: its id and epoch.
+            failed: the partitions whose logs have failed before.
+            is_failed: returns whether the log of a partition is offline, and its records are not of
+                a later leader epoch than this one.
+            settings: of topics.
+        """
+        self._image = image
+        self._broker_id, broker_epoch = broker
+        self._is_failed = is_failed
+        self._settings = settings
+        self._failed: set[Item] = set()
+        fence = CreatedAt(records.broker_key(self._broker_id), broker_epoch)
+        self._writes = GuardedWrites(image, fence, self._decide)
+        for item in failed:
+            self.failed(item)
+
+    def failed(self, item: Item) -> None:
+        """Report that a log is offline."""
+        self._failed.add(item)
+        self._writes.mark(item)
+
+    def image_changed(self, delta: Delta) -> None:
+        """Look at what has changed: another member may lead now, or this broker was elected."""
+        self._writes.image_changed()
+        if self._failed:
+            changed = self._failed if delta.brokers else self._failed.intersection(delta.partitions)
+            for item in changed:
+                self._writes.mark(item)
+
+    def tick(self, now_ms: int) -> None:
+        """Decide again what has waited long enough; call at `due_ms`."""
+        self._writes.tick(now_ms)
+
+    @property
+    def due_ms(self) -> int | None:
+        """When to call `tick` next; None: not before another call."""
+        return self._writes.due_ms
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` has something to do now."""
+        return self._writes.has_marked
+
+    def work(self) -> Write | None:
+        """Work for one slice of at most 2 ms; return a transaction if one is complete."""
+        return self._writes.take()
+
+    def applied(self, write: Write, revision: int) -> None:
+        """Report that the store has applied a transaction."""
+        self._writes.applied(write, revision)
+
+    def refused(self, write: Write, now_ms: int) -> None:
+        """Report that a guard of a transaction did not hold."""
+        self._writes.refused(write, now_ms)
+
+    def unknown(self, write: Write, now_ms: int) -> None:
+        """Report that the outcome of a transaction is not known."""
+        self._writes.unknown(write, now_ms)
+
+    def _decide(self, item: Item) -> Change | None:
+        found = eligibility.known(self._image, *item)
+        if found is None:
+            self._failed.discard(item)
+            return None
+        if not self._is_failed(*item, found.state.leader_epoch):
+            return None
+        changed = election.give_up(found, self._broker_id, self._settings.topic(item[0]))
+        if changed is None:
+            return None
+        guard = self._image.guard(*item)
+        guards = (guard, *found.guards(changed))
+        return guards, Put(guard.key, records.partition_value(changed))

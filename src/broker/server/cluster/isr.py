@@ -1,0 +1,161 @@
+"""Changes the ISRs of the partitions that this broker leads, as their followers come and go.
+
+The native logs report followers that have caught up, and are asked for those that lag. What a log
+waits for is set in the same callback in which that is decided (core/cluster/isr.py).
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from broker._native.log.partition_log import PartitionLog
+from broker._native.log.turn import Turn
+from broker.core.cluster.image import Delta
+from broker.core.cluster.isr import IsrChanges
+from broker.core.cluster.records import NO_EPOCH, Replicas
+from broker.core.cluster.topic_settings import TopicSettings
+from broker.core.cluster.writes import Item
+from broker.core.scheduling.steps import in_parts, in_steps, next_step
+from broker.core.service import Service
+from broker.model.limits import (
+    CLUSTER_PARTITIONS_PER_STEP,
+    REPLICAS_CHECKED_SECONDS,
+    REPLICAS_IDLE_SECONDS,
+)
+from broker.server.cluster.node import Node
+from broker.server.cluster.writing import Writing
+
+_LAG_CHECKS = 2  # in replica.lag.time.max.ms
+_EVENTS_PER_STEP = CLUSTER_PARTITIONS_PER_STEP // 2  # each is looked at, and its log is told
+
+
+class Led(Protocol):
+    """The partitions that this broker leads."""
+
+    def log(self, topic_id: bytes, partition: int) -> PartitionLog | None:
+        """Return the log of a partition that it leads."""
+
+
+class InSync(Service):
+    """The ISRs of what this broker leads, in each of its incarnations."""
+
+    name = "in-sync replicas"
+    is_essential = True
+
+    def __init__(
+        self, node: Node, led: Led, turn: Turn, settings: TopicSettings, lag_ms: int
+    ) -> None:
+        """Do nothing before `run`; `lag_ms` is replica.lag.time.max.ms."""
+        self._node = node
+        self._led = led
+        self._turn = turn
+        self._settings = settings
+        self._lag_ms = lag_ms
+        self._scan_ms = 0  # when lagging followers are looked for next
+        self._writing = Writing(node.store, node.clock)
+        self._machine: IsrChanges | None = None
+        self._epoch = NO_EPOCH  # of the incarnation whose machine that is
+        turn.when_in_sync = self._writing.something.set
+        node.metadata.when_changed(self._image_changed)
+        node.member.when_phase_changes(self._writing.something.set)
+
+    def pending(self, item: Item) -> Replicas:
+        """Return the followers of a partition whose addition is being written."""
+        return () if self._machine is None else self._machine.pending(item)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        looking = asyncio.ensure_future(self._look())
+        try:
+            while True:
+                machine = self._present()
+                if machine is not None:
+                    machine.tick(self._node.clock.monotonic_ms())
+                    await self._take_events(machine)
+                    await self._give_changed(machine)
+                    while machine.has_work:
+                        await self._writing.work(machine)
+                        await self._give_changed(machine)  # it marks those that join
+                await self._writing.wait(None if machine is None else machine.due_ms)
+        finally:
+            looking.cancel()
+
+    async def stop(self) -> None:
+        """Give up what is being written."""
+        await self._writing.stop()
+
+    async def _look(self) -> None:
+        """Look now and then for followers that lag, and refuse what has waited for too long."""
+        while True:
+            is_busy = self._turn.expiring_count > 0
+            await asyncio.sleep(REPLICAS_CHECKED_SECONDS if is_busy else REPLICAS_IDLE_SECONDS)
+            now_ms = self._turn.steady_ms
+            if self._turn.expiring_count:
+                self._turn.fail_overdue(now_ms)
+            if now_ms >= self._scan_ms:
+                self._writing.something.set()
+
+    def _present(self) -> IsrChanges | None:
+        """Return the machine of the present incarnation."""
+        node = self._node
+        if self._epoch != node.member.epoch:
+            self._epoch = node.member.epoch
+            self._machine = None
+            if self._epoch != NO_EPOCH:
+                self._machine = IsrChanges(
+                    node.metadata.image,
+                    (node.broker_id, self._epoch),
+                    self._settings,
+                    self._is_in_sync,
+                )
+        return self._machine
+
+    async def _take_events(self, machine: IsrChanges) -> None:
+        """Report what logs have seen of followers, and give logs what they have to wait for."""
+        events, self._turn.isr_events = self._turn.isr_events, []
+        async for part in in_parts(events, _EVENTS_PER_STEP):
+            for log, replica_id, replica_epoch in part:
+                machine.caught_up((log.topic_id, log.partition), replica_id, replica_epoch)
+            self._give(machine, machine.take_changed())
+        now_ms = self._turn.steady_ms
+        if now_ms >= self._scan_ms:
+            self._scan_ms = now_ms + self._lag_ms // _LAG_CHECKS
+            lagging = self._turn.lag_scan(now_ms, self._lag_ms)
+            async for log, replica_id in in_steps(lagging, CLUSTER_PARTITIONS_PER_STEP):
+                machine.lagging((log.topic_id, log.partition), replica_id)
+
+    async def _give_changed(self, machine: IsrChanges) -> None:
+        while changed := machine.take_changed():
+            self._give(machine, changed)
+            await next_step()
+
+    def _give(self, machine: IsrChanges, changed: Sequence[Item]) -> None:
+        for item in changed:
+            log = self._led.log(*item)
+            state = self._node.metadata.image.state(*item)
+            # Whoever gives a log the role of another epoch gives it its ISR, too.
+            if log is not None and state is not None and log.known_epoch == state.leader_epoch:
+                self._set_isr(log, machine.maximal(item), machine.committed(item))
+
+    @staticmethod
+    def _set_isr(log: PartitionLog, isr: Sequence[int], committed: int) -> None:
+        if log.is_replicated and not (log.is_loading or log.is_offline):
+            log.set_isr(list(isr), committed)
+
+    def _is_in_sync(self, item: Item, replica_id: int, replica_epoch: int) -> bool:
+        log = self._led.log(*item)
+        if log is None or not log.is_replicated or log.is_loading or log.is_offline:
+            return False
+        state = self._node.metadata.image.state(*item)
+        if state is None or log.known_epoch != state.leader_epoch:
+            return False  # what the log knows of its followers is of another epoch
+        needed = max(log.high_watermark, log.epoch_start)
+        return any(
+            known == replica_id and epoch == replica_epoch and end >= needed
+            for known, epoch, end, _ in log.replica_states()
+        )
+
+    def _image_changed(self, delta: Delta) -> None:
+        if self._machine is not None:
+            self._machine.image_changed(delta)
+        self._writing.something.set()

@@ -1,0 +1,122 @@
+"""Producers and consumers of replicated partitions, as coroutines in virtual time."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.replication.batches import produced
+from tests.simulation.replication.network import CLIENTS
+from tests.simulation.violation import Violation
+
+if TYPE_CHECKING:
+    from broker.core.cluster.writes import Item
+    from tests.simulation.replication.broker import ReplicatedBroker
+    from tests.simulation.replication.run import ReplicationSimulation
+
+ALL = -1
+TIMEOUT_MS = 1_500
+_SEQUENCE_ERRORS = frozenset({"SEQUENCE_OUT_OF_ORDER", "SEQUENCE_FENCED"})
+
+Work = Callable[["ReplicatedBroker", Callable[..., None]], None]
+
+
+async def ask(sim: "ReplicationSimulation", item: "Item", work: Work) -> tuple[Any, ...]:
+    """Ask the leader of a partition, or who was it; ("timed out",) if no answer arrives."""
+    answer = sim.time.answer()
+    target = sim.leader_for_clients(item)
+
+    def arrive() -> None:
+        broker = sim.broker(target)
+        if broker is not None:
+            broker.process.run(lambda: broker.step(lambda: work(broker, reply)))
+
+    def reply(*result: Any) -> None:
+        sim.network.send((target, CLIENTS), lambda: answer.give(result))
+
+    sim.network.send((CLIENTS, target), arrive)
+    sim.time.after(TIMEOUT_MS, lambda: answer.give(("timed out", -1)))
+    result: tuple[Any, ...] = await answer
+    return result
+
+
+class Producer:
+    """Writes batches one by one; with acks=all, each until it is acknowledged."""
+
+    def __init__(self, sim: "ReplicationSimulation", number: int, item: "Item") -> None:
+        rng = sim.rng
+        self.number = number
+        self.item = item
+        self.acks = rng.choice((ALL, ALL, ALL, ALL, 1, 0))
+        self.is_idempotent = self.acks == ALL and rng.random() < 0.8
+        self.is_done = False
+        self._sim = sim
+        self._sequence = 0
+        self._pause_ms = rng.choice((20, 100, 400))
+
+    async def run(self) -> None:
+        sim, rng = self._sim, self._sim.rng
+        count = 0
+        while not sim.is_ending:
+            count += 1
+            records = rng.choice((1, 1, 1, 5, 20))
+            sequence = (self.number, 0, self._sequence) if self.is_idempotent else None
+            await self._send(produced(f"{self.number}-{count}", records, sequence))
+            self._sequence += records
+            await sim.time.sleep(rng.randrange(1, 2 * self._pause_ms))
+        self.is_done = True
+
+    async def _send(self, batch: bytes) -> None:
+        sim, acks, item = self._sim, self.acks, self.item
+        while True:
+            error, base_offset = await ask(
+                sim, item, lambda broker, done: broker.write(item, batch, acks, done)
+            )
+            if acks != ALL:
+                return
+            if not error:
+                sim.replicas.heard(item, base_offset, batch)
+                return
+            if error in _SEQUENCE_ERRORS:
+                raise Violation(f"{item} has lost batches of producer {self.number}: {error}")
+            await sim.time.sleep(sim.rng.randrange(1, 120))
+
+
+class Deleter:
+    """Deletes records from time to time (DeleteRecords, retention)."""
+
+    def __init__(self, sim: "ReplicationSimulation", item: "Item") -> None:
+        self._sim = sim
+        self._item = item
+
+    async def run(self) -> None:
+        sim, rng, item = self._sim, self._sim.rng, self._item
+        while not sim.is_ending:
+            await sim.time.sleep(rng.randrange(100, 4_000))
+            part = rng.choice((0.1, 0.5, 1.0))
+            await ask(sim, item, lambda broker, done: broker.delete(item, part, done))  # noqa: B023
+
+
+class Consumer:
+    """Reads a partition from the beginning, and asks for its end."""
+
+    def __init__(self, sim: "ReplicationSimulation", item: "Item") -> None:
+        self.item = item
+        self.position = 0
+        self._sim = sim
+
+    async def run(self) -> None:
+        sim, rng, item = self._sim, self._sim.rng, self.item
+        while True:
+            await sim.time.sleep(rng.randrange(20, 300))
+            if rng.random() < 0.5:
+                error, data = await ask(
+                    sim, item, lambda broker, done: broker.read(item, self.position, done)
+                )
+                if not error:
+                    self.position = sim.replicas.read(item, self.position, data)
+                if rng.random() < 0.05:
+                    self.position = 0
+            else:
+                known = sim.replicas.latest[item]
+                error, offset = await ask(sim, item, lambda broker, done: broker.latest(item, done))
+                if not error:
+                    sim.replicas.answered_latest(item, offset, known)

@@ -1,0 +1,393 @@
+"""Replication with a planted bug: each in one way that the simulation detects."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from broker.core.cluster import election, eligibility
+from broker.core.cluster.controller import Controller
+from broker.core.cluster.eligibility import Known
+from broker.core.cluster.isr import IsrChanges
+from broker.core.cluster.membership import Membership
+from broker.core.cluster.records import NO_LEADER, PartitionState
+from broker.core.cluster.writes import GuardedWrites
+from broker.storage.checkpoints import intact
+from broker.storage.metadata import Absent
+from broker.storage.recovery import truncation
+from broker.storage.recovery.partitions import Partitions
+from tests.simulation.replication.broker import Asked, ReplicatedBroker
+from tests.simulation.replication.storage import Disks, Storage
+
+Patch = pytest.MonkeyPatch
+_ALWAYS = Absent(b"never")  # a guard that holds
+_MANY = 99
+
+
+# ---- acknowledgements and reads
+# -------------------------------------------------------------------------------------------------
+
+
+def _acknowledge_what_the_leader_has(patch: Patch) -> None:
+    def alone(self: Any, log: Any, _: int, end: int, written: Any) -> None:
+        self._written.append((log, end, written))
+
+    patch.setattr(ReplicatedBroker, "await_written", alone)
+
+
+def _wait_for_enough_members_only(patch: Patch) -> None:
+    maximal = IsrChanges.maximal
+
+    def enough(self: Any, item: Any) -> Any:
+        min_isr = self._settings.topic(item[0]).min_isr
+        members = sorted(maximal(self, item), key=lambda each: each != self._broker_id)
+        return tuple(members[:min_isr])
+
+    patch.setattr(IsrChanges, "maximal", enough)
+
+
+def _acknowledge_what_failed(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "may_acknowledge", lambda *_, **__: True)
+
+
+def _acknowledge_repeated_batches_at_once(patch: Patch) -> None:
+    await_written = ReplicatedBroker.await_written
+
+    def hasty(self: Any, log: Any, acks: int, end: int, written: Any) -> None:
+        if end < log.log_end_offset:  # it is not the last batch, so it is a repeated one
+            written(True)
+        else:
+            await_written(self, log, acks, end, written)
+
+    patch.setattr(ReplicatedBroker, "await_written", hasty)
+
+
+def _show_what_is_not_committed(patch: Patch) -> None:
+    patch.setattr(
+        ReplicatedBroker, "visible", lambda _, log, offset: log.read_for_replica(offset, 4_000)
+    )
+
+
+def _show_an_old_end(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "knows_latest", lambda *_: True)
+
+
+def _ignore_min_isr(patch: Patch) -> None:
+    patch.setattr(IsrChanges, "committed", lambda *_: _MANY)
+
+
+def _serve_after_the_lease(patch: Patch) -> None:
+    patch.setattr(Membership, "may_serve", lambda self, _: self.epoch != 0)
+
+
+# ---- the logs
+# -------------------------------------------------------------------------------------------------
+
+
+def _send_the_position_before_its_sync(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "position_of", lambda _, log: log.log_end_offset)
+
+
+def _cut_at_the_watermark(patch: Patch) -> None:
+    def follow(self: Any, log: Any, leader_epoch: int) -> None:
+        log.follow(leader_epoch)
+        self.storage.truncate(log, log.high_watermark)
+
+    patch.setattr(ReplicatedBroker, "follow", follow)
+
+
+def _ignore_what_diverges(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "diverges", lambda *_: None)
+
+
+def _note_before_it_diverges(patch: Patch) -> None:
+    look = ReplicatedBroker.look
+
+    def hasty(self: Any, asked: Asked, replica: tuple[int, int], *, noting: bool) -> Any:
+        log = self.logs.get(asked.item)
+        if noting and log is not None and not log.is_follower:
+            self.note(log, replica, asked.offset)
+        return look(self, asked, replica, noting=False)
+
+    patch.setattr(ReplicatedBroker, "look", hasty)
+
+
+def _cut_nothing(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "cut_point", lambda _, log, __: log.log_end_offset)
+
+
+def _cut_where_the_leader_says(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "cut_point", lambda *each: each[2][1])
+
+
+def _cut_too_much(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "cut_point", lambda *_: 0)
+
+
+def _keep_the_last_epoch(patch: Patch) -> None:
+    def lead(self: Any, log: Any, state: PartitionState, isr: list[int], committed: int) -> None:
+        epoch = max(log.leader_epoch, log.known_epoch)
+        log.lead(epoch, self.broker_id, list(state.replicas), isr, committed)
+
+    patch.setattr(ReplicatedBroker, "lead", lead)
+    patch.setattr(ReplicatedBroker, "is_epoch_right", lambda *_: True)
+    patch.setattr(ReplicatedBroker, "may_acknowledge", lambda *_, is_good: is_good)
+
+
+def _forget_the_epoch_of_a_leader(patch: Patch) -> None:
+    def diverges(_: Any, log: Any, asked: Asked) -> tuple[int, int] | None:
+        entries = [each for each in log.epoch_entries if each[0] < log.known_epoch]
+        starts = [start for epoch, start in entries if epoch > asked.last_epoch]
+        end = min([*starts, log.log_end_offset])
+        last = max([epoch for epoch, _ in entries if epoch <= asked.last_epoch], default=-1)
+        is_same = asked.last_epoch in (last, log.known_epoch)
+        return None if asked.offset == 0 or (is_same and asked.offset <= end) else (last, end)
+
+    patch.setattr(ReplicatedBroker, "diverges", diverges)
+
+
+class _Unclamped:
+    """A log with a high watermark that somebody has told it."""
+
+    def __init__(self, log: Any, watermark: int) -> None:
+        self._log = log
+        self.high_watermark = watermark
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+
+def _believe_any_watermark(patch: Patch) -> None:
+    append = ReplicatedBroker.append
+
+    def believe(self: Any, log: Any, each: Any, epoch: int) -> None:
+        append(self, log, each, epoch)
+        if each.watermark > log.high_watermark:
+            self.logs[each.item] = _Unclamped(log, each.watermark)
+
+    patch.setattr(ReplicatedBroker, "append", believe)
+
+
+def _tell_the_end_as_the_watermark(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "watermark_of", lambda _, log: log.log_end_offset)
+
+
+def _serve_followers_of_other_epochs(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "is_epoch_right", lambda *_: True)
+
+
+def _show_everything_after_a_restart(patch: Patch) -> None:
+    patch.setattr(Partitions, "_restore_watermark", lambda *_: None)
+
+
+def _keep_the_end_as_the_watermark(patch: Patch) -> None:
+    def note(self: Any, log: Any) -> None:
+        self._offsets.note_watermark((log.topic, log.partition), log.log_end_offset)
+
+    patch.setattr(Partitions, "_note_watermark", note)
+
+
+def _keep_epochs_that_were_cut(patch: Patch) -> None:
+    patch.setattr(truncation, "_epochs_before", lambda log, _: log.epoch_entries)
+
+
+def _sync_nothing(patch: Patch) -> None:
+    begin_syncs = Disks.begin_syncs
+
+    def lie(self: Any, commit: Any) -> Any:
+        begin_syncs(self, commit)
+        return []
+
+    patch.setattr(Disks, "begin_syncs", lie)
+
+
+# ---- the ISR
+# -------------------------------------------------------------------------------------------------
+
+
+def _count_a_shrink_before_it_is_written(patch: Patch) -> None:
+    maximal, lagging = IsrChanges.maximal, IsrChanges.lagging
+    removed: dict[Any, set[int]] = {}
+
+    def note(self: Any, item: Any, replica_id: int) -> None:
+        lagging(self, item, replica_id)
+        self._changed[item] = None
+        removed.setdefault((id(self), item), set()).add(replica_id)
+
+    def without(self: Any, item: Any) -> Any:
+        gone = removed.get((id(self), item), set())
+        return tuple(each for each in maximal(self, item) if each not in gone)
+
+    patch.setattr(IsrChanges, "lagging", note)
+    patch.setattr(IsrChanges, "maximal", without)
+
+
+def _wait_for_members_only(patch: Patch) -> None:
+    def stored(self: Any, item: Any) -> Any:
+        return self._image.state(*item).isr
+
+    patch.setattr(IsrChanges, "maximal", stored)
+
+
+def _add_without_a_second_look(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "is_in_sync", lambda *_: True)
+
+
+def _add_any_incarnation(patch: Patch) -> None:
+    patch.setattr(Known, "guards", lambda *_: [])
+
+
+def _believe_any_incarnation(patch: Patch) -> None:
+    def note(self: Any, log: Any, replica: tuple[int, int], offset: int) -> None:
+        registered = self.image.brokers.get(replica[0])
+        if registered is not None:
+            log.report(replica[0], offset, registered.epoch)
+
+    patch.setattr(ReplicatedBroker, "is_registered", lambda *_: True)
+    patch.setattr(ReplicatedBroker, "note", note)
+
+
+def _keep_the_eligible(patch: Patch) -> None:
+    def keep(found: Known, isr: Any, removed: Any, _: int) -> Any:
+        members = tuple(each for each in found.state.replicas if each in isr)
+        eligible = {*found.state.elr, *removed}.difference(members)
+        return members, tuple(each for each in found.state.replicas if each in eligible)
+
+    patch.setattr(eligibility, "without", keep)
+    patch.setattr("broker.core.cluster.isr.committed", lambda state: len(state.isr))
+
+
+# ---- elections
+# -------------------------------------------------------------------------------------------------
+
+
+def _count_those_that_lost_their_disk(patch: Patch) -> None:
+    patch.setattr(Known, "counts", lambda self, broker_id: broker_id in self.brokers)
+
+
+def _forget_since_when_members_are_absent(patch: Patch) -> None:
+    next_of = Known.next
+    patch.setattr(Known, "next", lambda *each: next_of(*each)._replace(absent=()))
+
+
+def _keep_intact_since(patch: Patch) -> None:
+    def keep(self: Any) -> None:
+        since = self.intact.since
+        wipe(self)
+        (self._folder / intact.FILE_NAME).write_text(f"since={since}\n")
+
+    wipe = Storage.wipe
+    patch.setattr(Storage, "wipe", keep)
+
+
+def _keep_what_is_damaged(patch: Patch) -> None:
+    patch.setattr(ReplicatedBroker, "is_repaired", lambda *_: False)
+
+
+def _lose_records_silently(patch: Patch) -> None:
+    patch.setattr(intact.Intact, "lost", lambda _: None)
+
+
+def _elect_any_replica(patch: Patch) -> None:
+    def live(found: Known) -> list[int]:
+        return [each for each in found.state.replicas if each in found.brokers]
+
+    patch.setattr(election, "candidates", live)
+
+
+def _write_without_the_office(patch: Patch) -> None:
+    begin = Controller.__init__
+
+    def unfenced(self: Any, *args: Any) -> None:
+        begin(self, *args)
+        self._writes._fence = _ALWAYS
+
+    patch.setattr(Controller, "__init__", unfenced)
+    patch.setattr(Controller, "is_in_office", True)
+
+
+def _overwrite_what_is_newer(patch: Patch) -> None:
+    take = GuardedWrites.take
+
+    def unguarded(self: GuardedWrites) -> Any:
+        write = take(self)
+        if write is None:
+            return None
+        guards = write.transaction.guards[:1]
+        return write._replace(transaction=write.transaction._replace(guards=guards))
+
+    patch.setattr(GuardedWrites, "take", unguarded)
+
+
+def _lead_with_any_incarnation(patch: Patch) -> None:
+    def serve(self: PartitionState, broker_id: int, _: int) -> bool:
+        return self.leader == broker_id and self.successor == NO_LEADER
+
+    patch.setattr(PartitionState, "is_served_by", serve)
+    patch.setattr(ReplicatedBroker, "_leads", lambda self, state: state.leader == self.broker_id)
+
+
+def _keep_the_epoch_of_a_restarted_leader(patch: Patch) -> None:
+    led_by = election._led_by
+
+    def keep(state: Any, leader: int, *args: Any) -> PartitionState:
+        changed = led_by(state, leader, *args)
+        old = getattr(state, "state", state)
+        if leader == old.leader:
+            return changed._replace(leader_epoch=old.leader_epoch)
+        return changed
+
+    patch.setattr(election, "_led_by", keep)
+
+
+class Mutation(NamedTuple):
+    """A planted bug, and from which seed on it is looked for: the first one that finds it."""
+
+    apply: Callable[[Patch], None]
+    first_seed: int = 0
+
+
+MUTATIONS = {
+    "a leader acknowledges what it has alone": Mutation(_acknowledge_what_the_leader_has),
+    "records wait for min.insync.replicas members only": Mutation(_wait_for_enough_members_only),
+    "a leader acknowledges what has failed": Mutation(_acknowledge_what_failed, 8),
+    "repeated batches are acknowledged at once": Mutation(
+        _acknowledge_repeated_batches_at_once, 21
+    ),
+    "consumers see what is not committed": Mutation(_show_what_is_not_committed),
+    "a new leader tells an old end": Mutation(_show_an_old_end, 3),
+    "min.insync.replicas is ignored": Mutation(_ignore_min_isr, 3),
+    "a leader serves after its lease": Mutation(_serve_after_the_lease, 7),
+    "a position is sent before its sync": Mutation(_send_the_position_before_its_sync),
+    "a follower cuts its log at the high watermark": Mutation(_cut_at_the_watermark),
+    "a diverging end is ignored": Mutation(_ignore_what_diverges, 5),
+    "a position counts before it diverges": Mutation(_note_before_it_diverges, 39),
+    "a follower does not cut its log": Mutation(_cut_nothing, 5),
+    "a follower cuts where the leader says only": Mutation(_cut_where_the_leader_says, 461),
+    "a follower begins anew": Mutation(_cut_too_much, 5),
+    "a leader keeps the epoch before its own": Mutation(_keep_the_last_epoch, 2),
+    "a leader forgets the entry of its epoch": Mutation(_forget_the_epoch_of_a_leader, 6),
+    "a follower believes any high watermark": Mutation(_believe_any_watermark),
+    "a leader tells its end as the high watermark": Mutation(_tell_the_end_as_the_watermark),
+    "a leader serves followers of other epochs": Mutation(_serve_followers_of_other_epochs, 7),
+    "a restart shows everything": Mutation(_show_everything_after_a_restart),
+    "a checkpoint has the end as the high watermark": Mutation(_keep_the_end_as_the_watermark, 5),
+    "epochs that were cut are kept": Mutation(_keep_epochs_that_were_cut, 20),
+    "a sync does nothing": Mutation(_sync_nothing),
+    "a shrink counts before it is written": Mutation(_count_a_shrink_before_it_is_written),
+    "who is being added does not count": Mutation(_wait_for_members_only, 19),
+    "who is added is not looked at again": Mutation(_add_without_a_second_look, 83),
+    "any incarnation is added": Mutation(_add_any_incarnation, 3),
+    "requests of any incarnation count": Mutation(_believe_any_incarnation, 171),
+    "eligible replicas are kept": Mutation(_keep_the_eligible, 2),
+    "who has lost its disk counts": Mutation(_count_those_that_lost_their_disk),
+    "absent members are forgotten": Mutation(_forget_since_when_members_are_absent, 8),
+    "a wiped disk is intact": Mutation(_keep_intact_since),
+    "a broker that has lost records tells nobody": Mutation(_lose_records_silently, 8),
+    "damaged records stay in a copy": Mutation(_keep_what_is_damaged, 282),
+    "any live replica is elected": Mutation(_elect_any_replica),
+    "a controller writes after its term": Mutation(_write_without_the_office, 813),
+    "newer states are overwritten": Mutation(_overwrite_what_is_newer, 3),
+    "any incarnation of the leader leads": Mutation(_lead_with_any_incarnation),
+    "a restarted leader keeps its epoch": Mutation(_keep_the_epoch_of_a_restarted_leader),
+}

@@ -1,0 +1,66 @@
+"""Replicated partitions under everything that can go wrong, thousands of times over.
+
+What must hold is listed in `audit.py`; `tests/simulation/seeds.py` says how to run more.
+"""
+
+import pytest
+
+from tests.simulation.replication.mutations import MUTATIONS
+from tests.simulation.replication.run import run, run_all
+from tests.simulation.seeds import distribute_seeds, output_with_hash_seed
+from tests.simulation.violation import Violation
+
+SEEDS_PER_MUTATION = 40  # from its first one on
+
+WORDS = [
+    *("kill", "power cut", "lost its disk", "lost records", "stop:", "cut:", "lone:", "drain:"),
+    *("slow:", "fill:", "is cut to", "begins anew at"),
+]
+
+pytestmark = pytest.mark.usefixtures("silent_log")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Distribute the histories over tests: a quarter of the usual number, each takes 100 ms."""
+    distribute_seeds(metafunc, "replication", per_seed=0.25)
+
+
+def test_the_guarantees_of_replicas_hold_under_any_failures(seeds: range) -> None:
+    run_all(seeds)
+
+
+def test_histories_contain_what_they_are_about() -> None:
+    sims = [run(seed) for seed in range(12)]
+    seen = "\n".join(event for sim in sims for event in sim.events)
+
+    for word in WORDS:
+        assert word in seen
+    assert any(sim.replicas.acknowledged_count for sim in sims)
+
+
+_SHOW = """
+import logging
+from tests.simulation.replication.run import run
+
+logging.disable(logging.CRITICAL)
+for seed in (7, 8, 9):
+    sim = run(seed)
+    print(*sim.events, sim.replicas.committed, *sim.store.data.history, sep="\\n")
+"""
+
+
+def test_a_seed_gives_the_same_history_of_replicas_in_any_process() -> None:
+    first, second = output_with_hash_seed(_SHOW, 1), output_with_hash_seed(_SHOW, 2)
+
+    assert first == second
+    assert "part/" in first
+
+
+@pytest.mark.control
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_mutated_replication_is_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation = MUTATIONS[name]
+    mutation.apply(monkeypatch)
+
+    with pytest.raises(Violation, match="seed"):
+        run_all(range(mutation.first_seed, mutation.first_seed + SEEDS_PER_MUTATION))

@@ -1,0 +1,105 @@
+"""A broker registers since when its directory is intact, and anew once it is not."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.core.cluster.membership import Membership
+from broker.core.cluster.records import NO_EPOCH, BrokerState, Registration
+from broker.core.scheduling.io_thread import IoThread
+from broker.server.cluster.intactness import Intactness
+from broker.storage.checkpoints import intact
+from broker.storage.checkpoints.intact import Intact
+
+
+class Broker:
+    """A directory, and a member that registers at once.
+
+    Attributes:
+        registered: since when the directory is intact, by each registration.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.registered: list[int] = []
+        registration = Registration("", (), None, "h", BrokerState.RUNNING)
+        self.membership = Membership(1, registration, "p", 1.0)
+        self.member = SimpleNamespace(
+            epoch=NO_EPOCH, when_phase_changes=self._phase_changes, rejoin=self.join
+        )
+        self.intact = Intact(path)
+        member: Any = self.member
+        self.intactness = Intactness(self.intact, self.membership, member, IoThread())
+
+    def _phase_changes(self, callback: Callable[[], None]) -> None:
+        self._report = callback
+
+    async def join(self) -> None:
+        self.registered.append(self.membership.intact_since)
+        self.member.epoch += 70
+        self._report()
+
+    def run(self, scenario: Callable[[], Any]) -> None:
+        async def both() -> None:
+            running = asyncio.ensure_future(self.intactness.run())
+            try:
+                async with asyncio.timeout(10):
+                    await scenario()
+            finally:
+                running.cancel()
+                await asyncio.wait([running])
+
+        asyncio.run(both())
+
+    async def noted(self, since: int) -> None:
+        while intact.read(self.path) != since:
+            await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Broker:
+    return Broker(tmp_path)
+
+
+def test_a_new_directory_is_intact_since_its_first_registration(broker: Broker) -> None:
+    async def join() -> None:
+        await broker.join()
+        await broker.noted(70)
+
+    broker.run(join)
+
+    assert broker.registered == [0]
+    assert Broker(broker.path).membership.intact_since == 70
+
+
+def test_a_directory_that_has_lost_records_is_registered_anew(broker: Broker) -> None:
+    intact.write(broker.path, 70)
+    again = Broker(broker.path)
+
+    async def join_and_lose() -> None:
+        await again.join()
+        again.intact.lost()
+        await again.noted(140)
+
+    again.run(join_and_lose)
+
+    assert again.registered == [70, 0]
+
+
+def test_a_loss_that_the_recovery_finds_is_known_before_the_registration(broker: Broker) -> None:
+    intact.write(broker.path, 70)
+    again = Broker(broker.path)
+    loading = [True, True, False]
+
+    def is_loading() -> bool:
+        if len(loading) == 1:
+            again.intact.lost()
+        return loading.pop(0)
+
+    asyncio.run(again.intactness.recovered(is_loading))
+
+    assert (again.membership.intact_since, loading) == (NO_EPOCH, [])
