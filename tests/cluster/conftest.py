@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.loads.clients import CLIENTS
+from tests.cluster.loads.running import Make
+from tests.compatibility.programs import UnavailableError
 from tests.conftest import TEST_SETTINGS
 from tests.support.cluster_process import ClusterProcess, running_cluster
 from tests.support.faulty_broker import FaultyBroker
@@ -37,3 +40,12 @@ def own_three_brokers(tmp_path: Path) -> Iterator[ClusterProcess]:
     """Three brokers of one test."""
     with running_cluster(tmp_path / "cluster", TEST_SETTINGS, FaultyBroker) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def make(client: str) -> Make:
+    """Return what makes the load of a client, or skip with the reason why it cannot be had."""
+    try:
+        return CLIENTS[client]()
+    except UnavailableError as error:
+        pytest.skip(str(error))

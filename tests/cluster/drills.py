@@ -19,11 +19,11 @@ from random import Random
 from typing import Self
 
 from tests.cluster.loads.client_load import COPIED, PARTITIONS, SENT
+from tests.cluster.loads.clients import CLIENTS
 from tests.cluster.loads.network_faults import CUTS, LAG_MS
 from tests.cluster.loads.replica_faults import FAULTS
 from tests.cluster.loads.running import running_load
 from tests.cluster.replica_files import differing
-from tests.cluster.test_clients import CLIENTS
 from tests.conftest import TEST_SETTINGS
 from tests.histories.history import Operation, Recorder, decode
 from tests.support.broker_network import broker_network

@@ -10,10 +10,10 @@ from random import Random
 import pytest
 
 from tests.cluster.loads.client_load import COPIED, PARTITIONS, SENT
+from tests.cluster.loads.clients import CLIENTS
 from tests.cluster.loads.network_faults import CUTS, LAG_MS
 from tests.cluster.loads.running import running_load
 from tests.cluster.replica_files import differing
-from tests.cluster.test_clients import CLIENTS
 from tests.conftest import TEST_SETTINGS
 from tests.support.broker_network import broker_network
 from tests.support.cluster_process import ClusterProcess

@@ -15,11 +15,10 @@ from random import Random
 import pytest
 
 from tests.cluster.loads.client_load import COPIED, PARTITIONS, SENT
+from tests.cluster.loads.clients import CLIENTS
 from tests.cluster.loads.replica_faults import faults_of_run
 from tests.cluster.loads.running import Make, running_load
 from tests.cluster.replica_files import differing
-from tests.cluster.test_clients import CLIENTS
-from tests.compatibility.programs import UnavailableError
 from tests.support.cluster_process import ClusterProcess
 from tests.support.run_seed import seeds_of_run
 
@@ -36,15 +35,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         choices = Random(seeds_of_run(metafunc.config, "replica clients"))
         names = choices.sample(names, CLIENTS_PER_RUN)
     metafunc.parametrize("client", names)
-
-
-@pytest.fixture
-def make(client: str) -> Make:
-    """Return what makes the load of a client, or skip with the reason why it cannot be had."""
-    try:
-        return CLIENTS[client]()
-    except UnavailableError as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.slow("brokers fail under load, --cluster-faults times for each client")

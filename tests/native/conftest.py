@@ -1,6 +1,6 @@
 """A data directory of native logs, a poller over socket pairs, recorded file operations."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
 from tests.support.native_log import Logs
+from tests.support.native_replicas import Replicas
 from tests.support.native_wire import Client, Wire
 
 
@@ -56,3 +57,23 @@ def durable(logs: Logs) -> Iterator[Wire]:
     wire.serve(logs.create(3))
     yield wire
     wire.close()
+
+
+@pytest.fixture
+def make_replicas(tmp_path: Path) -> Iterator[Callable[..., Replicas]]:
+    """Return a function that makes the replicas of one partition."""
+    made: list[Replicas] = []
+
+    def create(count: int = 3, **settings: int) -> Replicas:
+        made.append(Replicas(tmp_path, count, **settings))
+        return made[-1]
+
+    yield create
+    for each in made:
+        each.stop()
+
+
+@pytest.fixture
+def replicas(make_replicas: Callable[..., Replicas]) -> Replicas:
+    """Three replicas; 1 leads, all are in sync."""
+    return make_replicas()

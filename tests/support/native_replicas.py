@@ -5,9 +5,11 @@ from typing import Any
 
 from broker._native.log.partition_log import PartitionLog
 from broker.model.log_results import LogState
-from tests.support.native_log import Logs
+from tests.support.native_log import Logs, appended, records
 
 READ_BYTES = 1 << 20
+BATCH = records()  # of one record
+LAG_MS = 30_000  # replica.lag.time.max.ms
 
 
 class Replica:
@@ -100,3 +102,15 @@ class Replicas:
         for each in self.all.values():
             each.logs.commit.stop()
             each.logs.turn.poll_synced()
+
+
+def watermarks(replicas: Replicas) -> list[int]:
+    """Return the high watermark of each."""
+    return [replicas.log(each).high_watermark for each in replicas.ids]
+
+
+def fill(replicas: Replicas, count: int) -> None:
+    """Append batches of one record to the leader, on its disk."""
+    for _ in range(count):
+        appended(replicas.leader, BATCH)
+    replicas.settle(replicas.leader_id)

@@ -165,6 +165,7 @@ cdef class AwaitedLog:
     cdef void note_wait(self, AckWaiter* waiter) noexcept
     cdef void watch(self, Watch* watch) noexcept
     cdef void watch_as_replica(self, Watch* watch) noexcept
+    cdef void link_watch(self, Watch* watch, Watch** head, bint is_of_replica) noexcept
     cdef void unwatch(self, Watch* watch) noexcept
     cdef void wake(self) noexcept
     cdef void wake_replicas(self) noexcept

@@ -306,29 +306,24 @@ cdef class AwaitedLog:
 
     cdef void watch(self, Watch* watch) noexcept:
         """Wake the watch's owner when the high watermark moves, or the log changes its state."""
-        if watch.is_linked:
-            return
-        watch.is_linked = True
-        watch.is_of_replica = False
-        watch.previous = NULL
-        watch.next = self.watches
-        if self.watches != NULL:
-            self.watches.previous = watch
-        self.watches = watch
+        self.link_watch(watch, &self.watches, False)
 
     cdef void watch_as_replica(self, Watch* watch) noexcept:
         """Wake the watch's owner likewise, and when there is more for a replica to copy, or, of a
         follower's log, when more of what it has copied is on the disk.
         """
+        self.link_watch(watch, &self.replica_watches, True)
+
+    cdef void link_watch(self, Watch* watch, Watch** head, bint is_of_replica) noexcept:
         if watch.is_linked:
             return
         watch.is_linked = True
-        watch.is_of_replica = True
+        watch.is_of_replica = is_of_replica
         watch.previous = NULL
-        watch.next = self.replica_watches
-        if self.replica_watches != NULL:
-            self.replica_watches.previous = watch
-        self.replica_watches = watch
+        watch.next = head[0]
+        if head[0] != NULL:
+            head[0].previous = watch
+        head[0] = watch
 
     cdef void unwatch(self, Watch* watch) noexcept:
         if not watch.is_linked:

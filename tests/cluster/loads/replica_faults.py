@@ -50,18 +50,16 @@ def kill_and_restart(cluster: ClusterProcess, _: RunningLoad, choices: Random) -
 
 def pause_a_leader(cluster: ClusterProcess, load: RunningLoad, choices: Random) -> None:
     """Stop a leader past its lease by SIGSTOP; it goes on while another one leads."""
-    broker_id = leader(cluster, choices)
-    before = cluster.registration(broker_id)
-    cluster.pause(broker_id)
-    with replaced(cluster, load, broker_id):
-        cluster.resume(broker_id)
-        cluster.wait_for_registration(broker_id, before)
-        cluster.wait_for_brokers()
+    pause_past_its_lease(cluster, load, leader(cluster, choices))
 
 
 def pause_a_follower(cluster: ClusterProcess, load: RunningLoad, choices: Random) -> None:
     """Stop a broker past its lease by SIGSTOP that does not lead a partition."""
-    broker_id = follower(cluster, choices)
+    pause_past_its_lease(cluster, load, follower(cluster, choices))
+
+
+def pause_past_its_lease(cluster: ClusterProcess, load: RunningLoad, broker_id: int) -> None:
+    """Stop a broker by SIGSTOP until another one has taken its place."""
     before = cluster.registration(broker_id)
     cluster.pause(broker_id)
     with replaced(cluster, load, broker_id):

@@ -1,57 +1,20 @@
 """A follower's copy: what it takes, shows and deletes, and where it parts from its leader's log."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from broker._native.log.partition_log import PartitionLog
 from broker.model.log_results import LogState
 from tests.support.native_log import appended, batches, placed, records
-from tests.support.native_replicas import Replicas
-
-BATCH = records()
-LAG_MS = 30_000
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Callable[..., Replicas]]:
-    """Return a function that makes replicas."""
-    made: list[Replicas] = []
-
-    def create(count: int = 3, **settings: int) -> Replicas:
-        made.append(Replicas(tmp_path, count, **settings))
-        return made[-1]
-
-    yield create
-    for each in made:
-        each.stop()
-
-
-@pytest.fixture
-def replicas(make: Callable[..., Replicas]) -> Replicas:
-    """Three replicas; 1 leads, all are in sync."""
-    return make()
-
-
-def watermarks(replicas: Replicas) -> list[int]:
-    """Return the high watermark of each."""
-    return [replicas.log(each).high_watermark for each in replicas.ids]
-
-
-def fill(replicas: Replicas, count: int) -> None:
-    """Append batches of one record to the leader, on its disk."""
-    for _ in range(count):
-        appended(replicas.leader, BATCH)
-    replicas.settle(replicas.leader_id)
-
+from tests.support.native_replicas import BATCH, Replicas, fill
 
 # ---- a follower's copy --------------------------------------------------------------------------
 
 
-def test_a_copy_has_the_bytes_of_the_leader(make: Callable[..., Replicas]) -> None:
-    replicas = make(2, segment_bytes_max=4 * len(BATCH))
+def test_a_copy_has_the_bytes_of_the_leader(make_replicas: Callable[..., Replicas]) -> None:
+    replicas = make_replicas(2, segment_bytes_max=4 * len(BATCH))
     for each in range(30):
         appended(replicas.leader, records(1 + each % 3, timestamp=1_000 + each))
     replicas.replicate()
@@ -249,8 +212,10 @@ def test_a_deletion_waits_for_a_replica_whose_log_start_is_not_known(replicas: R
     assert waiting(replicas, 0) == []
 
 
-def test_a_deletion_of_an_only_replica_waits_for_nobody(make: Callable[..., Replicas]) -> None:
-    assert waiting(make(1), 0) == [(0, True)]
+def test_a_deletion_of_an_only_replica_waits_for_nobody(
+    make_replicas: Callable[..., Replicas],
+) -> None:
+    assert waiting(make_replicas(1), 0) == [(0, True)]
 
 
 def test_a_deletion_ends_when_the_other_replicas_are_removed(replicas: Replicas) -> None:
@@ -303,9 +268,9 @@ def test_a_follower_knows_the_producers_and_transactions_of_its_batches(
 
 
 def test_what_is_above_the_high_watermark_is_not_compacted_or_deleted(
-    make: Callable[..., Replicas],
+    make_replicas: Callable[..., Replicas],
 ) -> None:
-    replicas = make(2, segment_bytes_max=len(BATCH))
+    replicas = make_replicas(2, segment_bytes_max=len(BATCH))
     fill(replicas, 4)
     replicas.all[1].logs.settle(replicas.leader)
     replicas.leader.report(2, 1)

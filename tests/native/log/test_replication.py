@@ -1,7 +1,6 @@
 """The rules of replicas: what a leader and its followers may show, keep and accept."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -9,51 +8,15 @@ from broker.model import limits
 from broker.model.errors import TooFewReplicas
 from broker.model.log_results import AppendStatus, LogState
 from tests.support.native_log import appended, batches, placed, records
-from tests.support.native_replicas import Replicas
-
-BATCH = records()
-LAG_MS = 30_000
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Callable[..., Replicas]]:
-    """Return a function that makes replicas."""
-    made: list[Replicas] = []
-
-    def create(count: int = 3, **settings: int) -> Replicas:
-        made.append(Replicas(tmp_path, count, **settings))
-        return made[-1]
-
-    yield create
-    for each in made:
-        each.stop()
-
-
-@pytest.fixture
-def replicas(make: Callable[..., Replicas]) -> Replicas:
-    """Three replicas; 1 leads, all are in sync."""
-    return make()
-
-
-def watermarks(replicas: Replicas) -> list[int]:
-    """Return the high watermark of each."""
-    return [replicas.log(each).high_watermark for each in replicas.ids]
-
-
-def fill(replicas: Replicas, count: int) -> None:
-    """Append batches of one record to the leader, on its disk."""
-    for _ in range(count):
-        appended(replicas.leader, BATCH)
-    replicas.settle(replicas.leader_id)
-
+from tests.support.native_replicas import BATCH, LAG_MS, Replicas, fill
 
 # ---- the only replica ---------------------------------------------------------------------------
 
 
 def test_the_high_watermark_of_an_only_replica_is_its_durable_end(
-    make: Callable[..., Replicas],
+    make_replicas: Callable[..., Replicas],
 ) -> None:
-    replicas = make(1)
+    replicas = make_replicas(1)
     appended(replicas.leader, BATCH)
     assert replicas.leader.high_watermark == 0
 
@@ -64,8 +27,10 @@ def test_the_high_watermark_of_an_only_replica_is_its_durable_end(
     assert replicas.leader.is_caught_up_leader
 
 
-def test_no_broker_is_a_replica_of_a_log_without_others(make: Callable[..., Replicas]) -> None:
-    replicas = make(1)
+def test_no_broker_is_a_replica_of_a_log_without_others(
+    make_replicas: Callable[..., Replicas],
+) -> None:
+    replicas = make_replicas(1)
     assert replicas.leader.report(2, 0) is LogState.NOT_REPLICA
 
 
@@ -99,8 +64,8 @@ def test_the_leader_counts_only_what_is_on_its_own_disk(replicas: Replicas) -> N
     assert replicas.leader.high_watermark == 1
 
 
-def test_under_os_a_write_is_enough(make: Callable[..., Replicas]) -> None:
-    replicas = make(is_group_commit=False)
+def test_under_os_a_write_is_enough(make_replicas: Callable[..., Replicas]) -> None:
+    replicas = make_replicas(is_group_commit=False)
     appended(replicas.leader, BATCH)
     replicas.all[1].logs.turn.end()
     for each in (2, 3):
@@ -115,9 +80,9 @@ def test_under_os_a_write_is_enough(make: Callable[..., Replicas]) -> None:
 
 @pytest.mark.parametrize("is_group_commit", [False, True])
 def test_this_replica_keeps_what_it_has_written_or_synced(
-    make: Callable[..., Replicas], is_group_commit: bool
+    make_replicas: Callable[..., Replicas], is_group_commit: bool
 ) -> None:
-    replicas = make(is_group_commit=is_group_commit)
+    replicas = make_replicas(is_group_commit=is_group_commit)
     called: list[bool] = []
     appended(replicas.leader, BATCH)
     replicas.leader.when_kept(1, called.append)
@@ -134,9 +99,9 @@ def test_this_replica_keeps_what_it_has_written_or_synced(
 
 
 def test_what_waits_for_this_replica_alone_fails_or_goes_on_with_its_role(
-    make: Callable[..., Replicas],
+    make_replicas: Callable[..., Replicas],
 ) -> None:
-    replicas = make()
+    replicas = make_replicas()
     called: list[bool] = []
     appended(replicas.leader, BATCH)
     replicas.leader.when_kept(1, called.append)
@@ -144,7 +109,7 @@ def test_what_waits_for_this_replica_alone_fails_or_goes_on_with_its_role(
     replicas.settle(1)
     assert called == [True]
 
-    replicas = make()
+    replicas = make_replicas()
     appended(replicas.leader, BATCH)
     replicas.leader.when_kept(1, called.append)
     replicas.leader.follow(2)
@@ -172,9 +137,9 @@ def test_a_replica_whose_addition_is_being_written_holds_it(replicas: Replicas) 
 
 
 def test_it_moves_only_while_the_stored_isr_has_enough_members(
-    make: Callable[..., Replicas],
+    make_replicas: Callable[..., Replicas],
 ) -> None:
-    replicas = make(min_isr=2)
+    replicas = make_replicas(min_isr=2)
     fill(replicas, 1)
     replicas.leader.set_isr([1], 1)
     assert replicas.leader.lacks_replicas
@@ -187,8 +152,10 @@ def test_it_moves_only_while_the_stored_isr_has_enough_members(
     assert replicas.leader.high_watermark == 1
 
 
-def test_of_fewer_replicas_than_the_setting_all_are_needed(make: Callable[..., Replicas]) -> None:
-    replicas = make(2, min_isr=3)
+def test_of_fewer_replicas_than_the_setting_all_are_needed(
+    make_replicas: Callable[..., Replicas],
+) -> None:
+    replicas = make_replicas(2, min_isr=3)
     assert not replicas.leader.lacks_replicas
     replicas.leader.set_isr([1], 1)
     assert replicas.leader.lacks_replicas
@@ -229,9 +196,9 @@ def test_readers_see_only_what_is_below_it(replicas: Replicas) -> None:
 @pytest.mark.parametrize("interval", [1, 1 << 20])
 @pytest.mark.parametrize("end", range(1, 9))
 def test_the_newest_record_below_it_is_found(
-    make: Callable[..., Replicas], end: int, interval: int
+    make_replicas: Callable[..., Replicas], end: int, interval: int
 ) -> None:
-    replicas = make(2, index_interval_bytes=interval)
+    replicas = make_replicas(2, index_interval_bytes=interval)
     times = [500, 900, 100, 700, 950, 200, 960, 970]
     for each in times:
         appended(replicas.leader, records(timestamp=each))
@@ -244,9 +211,9 @@ def test_the_newest_record_below_it_is_found(
 
 
 def test_a_high_watermark_at_the_end_of_a_full_segment_is_in_the_next(
-    make: Callable[..., Replicas],
+    make_replicas: Callable[..., Replicas],
 ) -> None:
-    replicas = make(2, segment_bytes_max=len(BATCH))
+    replicas = make_replicas(2, segment_bytes_max=len(BATCH))
     fill(replicas, 3)
     replicas.all[1].logs.settle(replicas.leader)
     for end in (1, 2, 3):
@@ -278,9 +245,9 @@ def test_an_end_outside_of_the_log_is_not_noted(replicas: Replicas, offset: int)
 
 
 def test_copies_begin_with_the_whole_batch_that_has_the_log_start(
-    make: Callable[..., Replicas],
+    make_replicas: Callable[..., Replicas],
 ) -> None:
-    replicas = make(2)
+    replicas = make_replicas(2)
     leader = replicas.leader
     for _ in range(2):
         appended(leader, records(10))
@@ -506,8 +473,10 @@ def test_a_leader_that_stops_accepting_refuses_appends_and_completes_what_it_has
     assert replicas.leader.append(BATCH).status is AppendStatus.APPENDED
 
 
-def test_replicas_can_be_added_and_removed_in_one_epoch(make: Callable[..., Replicas]) -> None:
-    replicas = make(3)
+def test_replicas_can_be_added_and_removed_in_one_epoch(
+    make_replicas: Callable[..., Replicas],
+) -> None:
+    replicas = make_replicas(3)
     fill(replicas, 2)
     replicas.leader.report(2, 2)
     replicas.leader.lead(1, 1, [1, 2], [1, 2])
@@ -522,8 +491,8 @@ def test_replicas_can_be_added_and_removed_in_one_epoch(make: Callable[..., Repl
     assert replicas.leader.high_watermark == 3
 
 
-def test_an_only_replica_can_get_others(make: Callable[..., Replicas]) -> None:
-    replicas = make(1)
+def test_an_only_replica_can_get_others(make_replicas: Callable[..., Replicas]) -> None:
+    replicas = make_replicas(1)
     fill(replicas, 2)
     appended(replicas.leader, BATCH)
     replicas.leader.lead(1, 1, [1, 2], [1])

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -16,24 +16,22 @@ from broker.protocols.cursus import PROTOCOL
 from broker.protocols.cursus.handlers import protocol as cluster_commands
 from broker.storage.metadata import Put
 from tests.support.cursus_client import Message, batch
-from tests.support.memory_cluster import MemoryCluster, catch_up
+from tests.support.memory_cluster import catch_up
+from tests.support.replicated_topic import ReplicatedTopic
 from tests.support.scripted_upstream import Nodes
 
 
-class Three:
-    """Broker 1 of three, which leads the only partition of the topic "t"."""
+class Three(ReplicatedTopic):
+    """A client of broker 1."""
 
     def __init__(self, create: str = "CREATE topic=t partitions=1 replication_factor=3") -> None:
-        self.cluster = MemoryCluster(1, 2, 3)
-        self.fakes = self.cluster.broker(1)
+        super().__init__()
         nodes = Nodes(b2=Address("host2", 9002), b3=Address("host3", 9003))
         self.fakes.session.broker = self.fakes.broker._replace(links=Links(nodes, lambda: 10))
         self.protocol = PROTOCOL()
         self.created = self.ask(create)
         if self.image.topics:
-            epoch = self.image.brokers[1].epoch
-            replicas = (1, 2, 3)
-            self.put(leader=1, broker_epoch=epoch, replicas=replicas, isr=replicas)
+            self.place_on(1, 2, 3)
 
     async def ask_soon(self, content: str | bytes) -> str:
         body = content.encode() if isinstance(content, str) else content
@@ -48,38 +46,6 @@ class Three:
 
     def send(self, acks: str) -> Any:
         return json.loads(self.ask(batch("t", 0, [Message(b"x", 1, b"p")], acks=acks.encode())))
-
-    @property
-    def image(self) -> Any:
-        return self.fakes.metadata.image
-
-    @property
-    def topic_id(self) -> bytes:
-        topic_id: bytes = self.image.topic_ids["t"]
-        return topic_id
-
-    def put(self, **changed: Any) -> None:
-        """Change the state of the partition, as its leader or a controller does."""
-        state = self.image.state(self.topic_id, 0)._replace(**changed)
-        put = Put(records.partition_key(self.topic_id, 0), records.partition_value(state))
-        self.cluster.store.transact([], [put])
-        catch_up(self.fakes)
-        asyncio.run(self.fakes.topics.follow("t"))
-
-    @property
-    def log(self) -> Any:
-        topic = self.fakes.topics.get("t")
-        assert topic is not None
-        return topic.logs[0]
-
-    def hold_followers(self) -> None:
-        """Let followers have nothing that is written from now on."""
-        self.log.is_held = True
-
-        def synced(_: int, callback: Callable[[bool], None]) -> None:
-            callback(True)
-
-        self.log.when_kept = synced
 
 
 @pytest.mark.parametrize("acks", ["1", ""])

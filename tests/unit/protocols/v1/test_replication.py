@@ -1,8 +1,6 @@
 """V1's words for replicas, where a topic has several of them."""
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,65 +8,24 @@ from broker.core.cluster import records
 from broker.core.links import Links
 from broker.protocols.v1.handlers import produce
 from broker.storage.metadata import Put
-from tests.support.memory_cluster import MemoryCluster, catch_up
+from tests.support.memory_cluster import catch_up
+from tests.support.replicated_topic import ReplicatedTopic
 from tests.support.scripted_upstream import Nodes
 from tests.unit.protocols.v1.v1_client import V1Client
 
-if TYPE_CHECKING:
-    from tests.support.fakes import FakeBroker
 
-
-class Three:
-    """A client of broker 1 of three, which leads the only partition of the topic "t"."""
+class Three(ReplicatedTopic):
+    """A client of broker 1."""
 
     def __init__(self) -> None:
-        self.cluster = MemoryCluster(1, 2, 3)
+        super().__init__()
         self.client = V1Client()
-        self.fakes: FakeBroker = self.cluster.broker(1)
         links = Links(Nodes(), lambda: 10)
         broker = self.fakes.broker._replace(groups=self.client.groups, links=links)  # type: ignore[arg-type]
         self.client.session.broker = broker
         self.say = self.client.say
         assert self.say("ADMIN_CREATE_TOPIC t 1 3").startswith("OK|topic=t partitions=1")
         self.place_on(1, 2, 3)
-
-    def place_on(self, *replicas: int, leader: int = 1) -> None:
-        """Let these be the replicas of the partition, all of them in sync."""
-        self.put(replicas=replicas, isr=replicas, **self.led_by(leader))
-
-    def led_by(self, broker_id: int) -> dict[str, int]:
-        return {"leader": broker_id, "broker_epoch": self.image.brokers[broker_id].epoch}
-
-    @property
-    def image(self) -> Any:
-        return self.fakes.metadata.image
-
-    @property
-    def topic_id(self) -> bytes:
-        topic_id: bytes = self.image.topic_ids["t"]
-        return topic_id
-
-    def put(self, **changed: Any) -> None:
-        state = self.image.state(self.topic_id, 0)._replace(**changed)
-        put = Put(records.partition_key(self.topic_id, 0), records.partition_value(state))
-        self.cluster.store.transact([], [put])
-        catch_up(self.fakes)
-        asyncio.run(self.fakes.topics.follow("t"))
-
-    @property
-    def log(self) -> Any:
-        topic = self.fakes.topics.get("t")
-        assert topic is not None
-        return topic.logs[0]
-
-    def hold_followers(self) -> None:
-        """Let followers have nothing that is written from now on."""
-        self.log.is_held = True
-
-        def synced(_: int, callback: Callable[[bool], None]) -> None:
-            callback(True)
-
-        self.log.when_kept = synced
 
 
 @pytest.mark.parametrize("acks", ["", " acks=1", " acks=0"])
