@@ -49,14 +49,25 @@ class _Epochs(ElectedEpochs):
 class CutLog:
     """One log of a data directory; the test plays the loop."""
 
-    def __init__(self, path: Path, commit: CommitThread, durability: str = "group-commit") -> None:
+    def __init__(
+        self,
+        path: Path,
+        commit: CommitThread,
+        durability: str = "group-commit",
+        *,
+        is_copy: bool = False,
+    ) -> None:
         self.path = path
         self.commit = commit
         self.turn = Turn(commit)
         self.turn.now_ms = self.turn.steady_ms = NOW_MS
         self.lost: list[PartitionLog] = []  # logs that miss records that were durable
         self.partitions = Partitions(
-            path, _Epochs(), self.turn, 86_400_000, when_lost=self.lost.append
+            path,
+            ElectedEpochs() if is_copy else _Epochs(),
+            self.turn,
+            86_400_000,
+            when_lost=self.lost.append,
         )
         settings = {
             "segment.bytes": str(SEGMENT_BYTES),

@@ -54,6 +54,17 @@ class ReplicatedTopic:
         catch_up(self.fakes)
         asyncio.run(self.fakes.topics.follow("t"))
 
+    async def hand_over(self, broker_id: int) -> None:
+        """Let a broker lead as soon as it is named as the successor."""
+        while self.image.state(self.topic_id, 0).successor != broker_id:
+            await asyncio.sleep(0.001)
+        state = self.image.state(self.topic_id, 0)
+        led = {**self.led_by(broker_id), "leader_epoch": state.leader_epoch + 1}
+        moved = state._replace(successor=records.NO_LEADER, **led)
+        put = Put(records.partition_key(self.topic_id, 0), records.partition_value(moved))
+        self.cluster.store.transact([], [put])
+        catch_up(self.fakes)
+
     def hold_followers(self) -> None:
         """Let followers have nothing that is written from now on."""
         self.log.is_held = True

@@ -355,7 +355,7 @@ cdef class PartitionLog(ReplicatedLog):
 
     cdef void enter_epoch(self, int32_t epoch, int64_t base_offset) noexcept:
         # Note that the batches from here on are of this leader epoch.
-        if not self.epochs or self.epochs[-1][0] < epoch:
+        if epoch > self.leader_epoch or PyList_GET_SIZE(self.epochs) == 0:
             self.begin_epoch(epoch, base_offset)
 
     # ---- rolls --------------------------------------------------------------------------------

@@ -416,14 +416,6 @@ cdef class ReplicatedLog(SyncedLog):
             own_end = self.log_end_offset
         return min(end_offset, own_end)
 
-    def end_of_epoch(self, int32_t epoch):
-        """Return what `epoch_end` does: KIP-101's answer of a leader or follower."""
-        return self.epoch_end(epoch)
-
-    def last_epoch_end(self):
-        """Return (the log's last leader epoch, the log's end)."""
-        return self.leader_epoch, self.log_end_offset
-
     def replica_states(self):
         """Return (broker id, broker epoch, end, caught up at) of the other replicas.
 

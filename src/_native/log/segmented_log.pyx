@@ -108,10 +108,7 @@ cdef class SegmentedLog(AwaitedLog):
         `owner` receives a new reference to the OpenFile that has them, when found.size > 0. With
         `at_least_one`, the first batch is returned whatever its size.
         """
-        cdef LogEnd limit
-        limit.offset = self.high_watermark
-        limit.base_offset = self.visible_segment.base_offset
-        limit.position = self.visible_position
+        cdef LogEnd limit = self.visible_end()
         return self.slice_below(&limit, offset, end_offset, size_max, at_least_one, found, owner)
 
     cdef LogEnd visible_end(self) noexcept:

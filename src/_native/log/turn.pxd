@@ -16,7 +16,7 @@ cdef enum LogStatus:
     LOG_TIMED_OUT          # appended, but not on enough replicas within the time of the request
     LOG_TOO_FEW_REPLICAS   # fewer replicas are in sync than min.insync.replicas
     LOG_CORRUPT            # a copied batch that its leader cannot have sent
-    LOG_GAP                # a copied batch that begins before the end of the log
+    LOG_GAP                # a copied batch that does not follow the end of the log
     LOG_NOT_REPLICA        # the broker that asks has no replica of the partition
 
 # One acknowledgement that waits until the high watermark reaches an offset. Owned by the waiting
@@ -24,7 +24,7 @@ cdef enum LogStatus:
 cdef struct AckWaiter:
     AckWaiter* next
     int64_t offset             # ready when the high watermark reaches it
-    int64_t due_ms             # of Turn.steady_ms: fails then, if the log is replicated; 0: never
+    int64_t due_ms             # of Turn.steady_ms: when it fails if it waits for replicas; 0: never
     void* owner                # opaque to the log
     uint32_t place             # opaque: where in the owner's reply this log is
     LogStatus status

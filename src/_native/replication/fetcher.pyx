@@ -186,7 +186,7 @@ cdef class ReplicaFetcher(Wait):
     def __dealloc__(self):
         self.forget_session()
         cdef int state
-        for state in range(3):
+        for state in range(REPLICA_FORGOTTEN):
             while self.table.lists[state].first != NULL:
                 self.release(self.table.lists[state].first)
         table_free(&self.table)

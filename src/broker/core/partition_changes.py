@@ -116,7 +116,11 @@ class PartitionChanges:
     ) -> list[Item]:
         """Wait until a condition holds for all items; return those for which it still does not."""
         deadline = asyncio.get_running_loop().time() + seconds
-        while waiting := [each for each in items if not condition(each)]:
+        while waiting := [
+            each
+            async for each in in_steps(items, PARTITIONS_ANSWERED_PER_STEP)
+            if not condition(each)
+        ]:
             if asyncio.get_running_loop().time() >= deadline:
                 break
             items = waiting

@@ -313,8 +313,8 @@ _COORDINATORS = (
             maximum=limits.PARTITIONS_PER_TOPIC_MAX,
             doc="Partitions of __consumer_offsets; fixed once that topic exists."),
     Setting("offsets.topic.replication.factor", Kind.INT, 3, minimum=1, maximum=INT16_MAX,
-            doc="Replicas of __consumer_offsets, or as many as there are brokers when it is"
-                " created."),
+            doc="Replicas of __consumer_offsets, or as many as there are brokers; with more"
+                " brokers it gets more."),
     Setting("offsets.retention.minutes", Kind.INT, 7 * 24 * 60, minimum=1, unit="minutes",
             doc="How long a group without members keeps its offsets."),
     Setting("offset.metadata.max.bytes", Kind.INT, limits.OFFSET_METADATA_BYTES_MAX, minimum=0,
@@ -370,8 +370,8 @@ _COORDINATORS = (
             maximum=limits.PARTITIONS_PER_TOPIC_MAX,
             doc="Partitions of __transaction_state; fixed once that topic exists."),
     Setting("transaction.state.log.replication.factor", Kind.INT, 3, minimum=1, maximum=INT16_MAX,
-            doc="Replicas of __transaction_state, or as many as there are brokers when it is"
-                " created."),
+            doc="Replicas of __transaction_state, or as many as there are brokers; with more"
+                " brokers it gets more."),
     Setting("transaction.state.log.min.isr", Kind.INT, 2, minimum=1,
             doc="min.insync.replicas of __transaction_state, when it is created."),
 )

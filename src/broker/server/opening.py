@@ -83,11 +83,11 @@ async def open_metadata(config: Config, log_dir: LogDir, node_ids: Sequence[int]
         store, metadata = open_store(config, address)
         try:
             seen = await join_cluster(metadata, log_dir, config.text("polylog.metadata.store"))
+            restore = records.parse_restore(await metadata.get(records.RESTORE))
+            intact = Intact(log_dir.path, restore.imported, metadata.image.revision)
         except BaseException:
             await store.close()
             raise
-        restore = records.parse_restore(await metadata.get(records.RESTORE))
-        intact = Intact(log_dir.path, restore.imported, metadata.image.revision)
         cluster = Cluster(config, store, metadata, directory=Directory(intact, io_thread))
 
         async def close() -> None:

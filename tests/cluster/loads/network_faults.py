@@ -37,7 +37,7 @@ def cut_one_way(cluster: ClusterProcess, load: RunningLoad, choices: Random) -> 
 
 
 def cut_off_a_leader(cluster: ClusterProcess, load: RunningLoad, choices: Random) -> None:
-    """Cut a leader from all other brokers: nothing that it leads is acknowledged meanwhile."""
+    """Cut a leader from all other brokers, and not from etcd."""
     one = leader(cluster, choices)
     with cut(cluster, load) as network:
         network.cut_both_ways(one, [each for each in cluster.brokers if each != one])

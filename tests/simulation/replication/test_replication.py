@@ -35,7 +35,7 @@ def test_histories_contain_what_they_are_about() -> None:
 
     for word in WORDS:
         assert word in seen
-    assert any(sim.replicas.acknowledged_count for sim in sims)
+    assert sum(sim.replicas.acknowledged_count > 0 for sim in sims) > len(sims) // 2
 
 
 _SHOW = """

@@ -2,7 +2,7 @@
 
     store ── entries, changes ──> ClusterImage ── Delta ──┬─> Controller ──────> Transaction
                                                           ├─> HandOver ────────> Transaction
-                                          ├─> IsrChanges ──────> Transaction
+                                                          ├─> IsrChanges ──────> Transaction
                                                           └─> whoever opens and closes partitions
     lease, time ────────────────> Membership ── Action ──> store
 
@@ -21,6 +21,9 @@ writes       transactions on many partitions: batches, one in flight per partiti
 controller   elections, ISR without failed brokers, balance of leaders, left-over keys
 handover     the leader's own part in moving a leadership: it stops, then names its successor
 isr          the leader's changes of the ISR: who has caught up, who lags
+unclean      what is told of an election that may lose records
+failed_logs  what a broker gives up of the partitions whose logs have failed here
+following_plan  which partitions are copied from which leader, and when again
 membership   registration, fencing and departure of one broker
 fencing      whether the process of another broker has died, before its lease ends
 counts       replicas and leaders by broker

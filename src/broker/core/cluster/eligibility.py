@@ -56,10 +56,6 @@ class Known(NamedTuple):
         """Return whether a member is registered and may have lost something."""
         return broker_id in self.brokers and not self.counts(broker_id)
 
-    def is_absent(self, broker_id: int) -> bool:
-        """Return whether a member is not registered."""
-        return broker_id not in self.brokers
-
     def next(self, changed: PartitionState, joined: Collection[int] = ()) -> PartitionState:
         """Return a changed state as the next one: without the members that were lost before.
 

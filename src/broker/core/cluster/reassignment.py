@@ -16,35 +16,19 @@ Nothing that was acknowledged is lost: the ISR becomes smaller at the end, by me
 needed because others have everything.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from broker.core.cluster import election, eligibility, records
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.records import PartitionState, Replicas, Transaction
-from broker.core.cluster.scan import Scan
-from broker.core.cluster.slices import Slices
 from broker.core.cluster.topic_settings import ReplicaSettings
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
     BROKERS_PER_TOPIC_MAX,
-    CLUSTER_CHANGES_PER_TRANSACTION,
-    METADATA_OPS_PER_TRANSACTION_MAX,
 )
 from broker.storage import metadata
-from broker.storage.metadata import CreatedAt, Guard, Operation, Put, Unchanged
-
-
-class Reassignment(NamedTuple):
-    """A reassignment in progress."""
-
-    topic_id: bytes
-    partition: int
-    replicas: Replicas
-    adding: Replicas
-    removing: Replicas
-
+from broker.storage.metadata import CreatedAt, Put, Unchanged
 
 # ---- by an operator
 # -------------------------------------------------------------------------------------------------
@@ -91,46 +75,6 @@ def begun(state: PartitionState, target: Replicas) -> PartitionState:
     adding = tuple([each for each in target if each not in established])
     removing = tuple([each for each in state.replicas if each not in target])
     return state._replace(replicas=target + removing, adding=adding, removing=removing)
-
-
-def merged(transactions: Iterable[Transaction]) -> Slices[list[Transaction]]:
-    """Join the transactions of several partitions to as few as a store takes."""
-    parts: list[tuple[dict[Guard, None], list[Operation]]] = []
-    for guards, operations in transactions:
-        if parts:
-            all_guards = {**parts[-1][0], **dict.fromkeys(guards)}
-            size = len(parts[-1][1]) + len(operations)
-            if (
-                len(all_guards) <= METADATA_OPS_PER_TRANSACTION_MAX
-                and size <= CLUSTER_CHANGES_PER_TRANSACTION
-            ):
-                parts[-1] = all_guards, [*parts[-1][1], *operations]
-                yield
-                continue
-        parts.append((dict.fromkeys(guards), [*operations]))
-        yield
-    return [Transaction(list(guards), operations) for guards, operations in parts]
-
-
-def listed(
-    image: ClusterImage, items: Sequence[tuple[bytes, int]] | None = None
-) -> Slices[list[Reassignment]]:
-    """Return the reassignments in progress: of these partitions, or all; unknown ones have none."""
-    scan = Scan(image)
-    if items is None:
-        scan.add_all()
-    else:
-        scan.add_partitions(items)
-    found: list[Reassignment] = []
-    while scan.has_work:
-        for topic_id, partition in scan.next():
-            state = image.state(topic_id, partition)
-            if state is not None and (state.adding or state.removing):
-                found.append(
-                    Reassignment(topic_id, partition, state.replicas, state.adding, state.removing)
-                )
-        yield
-    return found
 
 
 def _known(image: ClusterImage, topic_id: bytes, partition: int) -> Known:

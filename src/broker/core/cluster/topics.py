@@ -135,27 +135,6 @@ def _with_epochs(
     return record._replace(enlarged=(*record.enlarged, (first, {**placed_on, **known})))
 
 
-def check(image: ClusterImage, assignments: Sequence[Sequence[int]]) -> None:
-    """Check the replicas that a client wants for the partitions of a topic.
-
-    Raises:
-        RequestError: INVALID_REPLICA_ASSIGNMENT, when a partition has none, one twice, another
-            number of replicas than the others, or one on a broker that is not registered.
-    """
-    for replicas in assignments:
-        if not 0 < len(replicas) == len(set(replicas)):
-            raise RequestError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"replicas {list(replicas)}: a partition has one or more, each on another broker",
-            )
-        if len(replicas) != len(assignments[0]):
-            raise RequestError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"replicas {list(replicas)}: all partitions have the same number of them",
-            )
-    _epochs(image, [tuple(each) for each in assignments])
-
-
 def _epochs(image: ClusterImage, replicas: Iterable[Replicas]) -> dict[int, int]:
     placed_on = sorted({each for unique in set(replicas) for each in unique})
     if len(placed_on) > BROKERS_PER_TOPIC_MAX:

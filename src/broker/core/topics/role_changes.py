@@ -73,7 +73,7 @@ class RoleChanges:
         return {each: leads[each] for each in self._logs.claim(name, topic_id, leads)}
 
     def place(self, topic: Topic, logs: Iterable[Log], leads: Mapping[int, bool]) -> None:
-        """Let a topic have opened or announced logs; a role that has changed is looked at again."""
+        """Let a topic have opened or announced logs."""
         for log in logs:
             if leads[log.partition]:
                 topic.logs[log.partition] = log

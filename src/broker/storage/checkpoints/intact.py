@@ -96,6 +96,7 @@ class Intact:
         if revision is not None and self.since > revision:
             self.since = UNKNOWN
         self.losses = 0
+        self._is_reset = False  # the file is gone: many logs may have lost records at once
         self.when_lost: Callable[[], None] | None = None
 
     def lost(self) -> None:
@@ -103,7 +104,9 @@ class Intact:
         with self._changing:
             self.losses += 1
             self.since = UNKNOWN
-            reset(self._folder)
+            if not self._is_reset:
+                reset(self._folder)
+                self._is_reset = True
         if self.when_lost is not None:
             self.when_lost()
 
@@ -114,5 +117,6 @@ class Intact:
         """
         with self._changing:
             if self.since == UNKNOWN and losses == self.losses:
+                self._is_reset = False
                 write(self._folder, revision, self._imported)
                 self.since = revision

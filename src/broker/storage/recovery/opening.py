@@ -68,7 +68,8 @@ class Opening:
         Returns whether all names in the folder are known to be synced. Raises StorageError.
         """
         is_synced = self._open(log, names)
-        _forget_lost_epochs(log)
+        if self._may_be_copies:
+            _forget_lost_epochs(log)
         known = self._offsets.high_watermark(_key(log)) or 0
         if known > log.log_end_offset:
             _log.error(

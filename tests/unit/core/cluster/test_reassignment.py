@@ -3,12 +3,9 @@
 import pytest
 
 from broker.core.cluster import eligibility, reassignment
-from broker.core.cluster.reassignment import Reassignment
-from broker.core.cluster.records import PartitionState, Replicas, Transaction
-from broker.core.cluster.slices import complete
+from broker.core.cluster.records import PartitionState, Replicas
 from broker.core.cluster.topic_settings import ReplicaSettings
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.limits import METADATA_OPS_PER_TRANSACTION_MAX
 from tests.unit.core.cluster.clusters import Cluster
 
 SETTINGS = ReplicaSettings()
@@ -186,29 +183,3 @@ def test_a_reassignment_that_was_decided_from_an_old_image_is_not_made(cluster: 
     cluster.restart(5)
 
     assert cluster.commit(late) is None
-
-
-def test_those_in_progress_are_listed(cluster: Cluster) -> None:
-    first, second = cluster.create("a", (1, 2)), cluster.create("b", (1, 2), (2, 1))
-    begin(cluster, first, 1, 3)
-    found = Reassignment(first, 0, (1, 3, 2), (3,), (2,))
-
-    assert complete(reassignment.listed(cluster.image)) == [found]
-    assert complete(reassignment.listed(cluster.image, [(first, 0), (second, 0)])) == [found]
-    assert complete(reassignment.listed(cluster.image, [(second, 1), (b"?" * 16, 3)])) == []
-
-
-def test_transactions_of_many_partitions_are_joined_as_a_store_takes_them(cluster: Cluster) -> None:
-    topic_id = cluster.create("t", *[(1, 2)] * 250)
-    made: list[Transaction] = [
-        reassignment.begin(cluster.image, topic_id, each, (2, 3)) for each in range(250)
-    ]
-
-    joined = complete(reassignment.merged(made))
-
-    assert len(joined) == 3
-    for each in joined:
-        assert len(each.guards) <= METADATA_OPS_PER_TRANSACTION_MAX
-        assert cluster.commit(each) is not None
-    assert len(complete(reassignment.listed(cluster.image))) == 250
-    assert complete(reassignment.merged([])) == []

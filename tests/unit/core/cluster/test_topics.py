@@ -204,14 +204,3 @@ def test_a_topic_counts_its_members_as_of_its_creation_if_it_names_no_incarnatio
 
     assert eligibility.counts(cluster.image, (topic_id, 0), 1)
     assert not eligibility.counts(cluster.image, (topic_id, 0), 2)
-
-
-@pytest.mark.parametrize("wrong", [[()], [(1, 1)], [(1, 2), (1,)], [(1, 4)]])
-def test_replicas_that_cannot_be_are_refused(wrong: list[tuple[int, ...]]) -> None:
-    cluster = Cluster(3)
-    topics.check(cluster.image, [(1, 2), (3, 1)])
-
-    with pytest.raises(RequestError) as refused:
-        topics.check(cluster.image, wrong)
-
-    assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT

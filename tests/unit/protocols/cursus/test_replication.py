@@ -7,16 +7,13 @@ from typing import Any
 
 import pytest
 
-from broker.core.cluster import records
 from broker.core.links import Links
 from broker.core.logs import partition
 from broker.model.address import Address
 from broker.protocols.base import Answer
 from broker.protocols.cursus import PROTOCOL
 from broker.protocols.cursus.handlers import protocol as cluster_commands
-from broker.storage.metadata import Put
 from tests.support.cursus_client import Message, batch
-from tests.support.memory_cluster import catch_up
 from tests.support.replicated_topic import ReplicatedTopic
 from tests.support.scripted_upstream import Nodes
 
@@ -133,14 +130,7 @@ def test_a_replica_in_sync_is_elected() -> None:
 
     async def scenario() -> str:
         asking = asyncio.ensure_future(three.ask_soon("ELECT_LEADER topic=t partition=0 broker=2"))
-        while three.image.state(three.topic_id, 0).successor != 2:
-            await asyncio.sleep(0.001)
-        state = three.image.state(three.topic_id, 0)._replace(
-            leader=2, broker_epoch=three.image.brokers[2].epoch, leader_epoch=1, successor=-1
-        )
-        put = Put(records.partition_key(three.topic_id, 0), records.partition_value(state))
-        three.cluster.store.transact([], [put])
-        catch_up(three.fakes)
+        await three.hand_over(2)
         return await asking
 
     assert asyncio.run(scenario()) == (

@@ -4,11 +4,8 @@ import asyncio
 
 import pytest
 
-from broker.core.cluster import records
 from broker.core.links import Links
 from broker.protocols.v1.handlers import produce
-from broker.storage.metadata import Put
-from tests.support.memory_cluster import catch_up
 from tests.support.replicated_topic import ReplicatedTopic
 from tests.support.scripted_upstream import Nodes
 from tests.unit.protocols.v1.v1_client import V1Client
@@ -86,13 +83,7 @@ def test_a_leader_is_moved_to_another_replica_in_sync() -> None:
 
     async def scenario() -> str:
         asking = asyncio.ensure_future(three.client.say_soon("ADMIN_SET_PARTITION_LEADER t 0 3 3"))
-        while three.image.state(three.topic_id, 0).successor != 3:
-            await asyncio.sleep(0.001)
-        state = three.image.state(three.topic_id, 0)
-        moved = state._replace(**three.led_by(3), successor=-1, leader_epoch=state.leader_epoch + 1)
-        put = Put(records.partition_key(three.topic_id, 0), records.partition_value(moved))
-        three.cluster.store.transact([], [put])
-        catch_up(three.fakes)
+        await three.hand_over(3)
         return await asking
 
     answer = asyncio.run(scenario())
@@ -115,6 +106,14 @@ def test_the_preferred_leaders_of_a_topic_are_counted() -> None:
     assert three.say("ADMIN_ELECT_TOPIC_LEADERS t") == "OK|topic=t elected_changes=0"
     three.put(replicas=(2, 1, 3), isr=(1, 3))
     assert three.say("ADMIN_ELECT_TOPIC_LEADERS t") == "OK|topic=t elected_changes=0"
+    three.put(isr=(1, 2, 3))
+
+    async def scenario() -> str:
+        asking = asyncio.ensure_future(three.client.say_soon("ADMIN_ELECT_TOPIC_LEADERS t"))
+        await three.hand_over(2)
+        return await asking
+
+    assert asyncio.run(scenario()) == "OK|topic=t elected_changes=1"
 
 
 @pytest.mark.parametrize("command", ["BROKER_FETCH t 0 1 0", "BROKER_REPLICA_ACK t 0 1 0"])

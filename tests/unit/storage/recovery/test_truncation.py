@@ -312,7 +312,7 @@ def test_epochs_of_what_a_crash_has_lost_are_removed_durably(broker: CutLog) -> 
     file.write_bytes(content_of(log)[0])
     (broker.path / text_files.RECOVERY_POINTS).unlink()
 
-    again = CutLog(broker.path, COMMIT).open()
+    again = CutLog(broker.path, COMMIT, is_copy=True).open()
 
     assert again.log_end_offset == 2
     assert text_files.read_leader_epochs(Path(log.folder)) == [(1, 0), (2, 2)]
