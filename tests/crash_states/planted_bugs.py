@@ -260,7 +260,7 @@ PLANTED = {
         Bug(patched=_gives_ids_before_they_are_reserved), {check.ID_TWICE}
     ),
     "moves the recovery point before the sync": Planted(
-        Bug(patched=_moves_the_recovery_point_too_far), {check.LOST_SYNCED}, 73
+        Bug(patched=_moves_the_recovery_point_too_far), {check.LOST_SYNCED}, 4, "checkpoints"
     ),
     "takes damage for the end of the log": Planted(
         Bug(patched=_takes_damage_for_the_end), {check.LOST_ACK, check.LOST_SYNCED}

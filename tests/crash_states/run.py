@@ -74,6 +74,7 @@ SCENARIOS = {
         "compact": 1,
         "rest": 1,
     },
+    "checkpoints": {"produce": 3, "checkpoint": 2},  # what a recovery point does not cover
     "tails": {"produce": 1},  # batches of one size in short runs, for what is rare elsewhere
 }
 # The scenarios, used by seeds in turn.
