@@ -70,13 +70,14 @@ Action: TypeAlias = Connect | Fence | Wait
 class Watch:
     """What is known of the process of one registration of a broker."""
 
-    __slots__ = ("_connected_ms", "_due_ms", "_refusals", "_state")
+    __slots__ = ("_doubted_ms", "_due_ms", "_pause_ms", "_refusals", "_state")
 
     def __init__(self, now_ms: int) -> None:
         """Begin without a connection."""
         self._state = _State.UNKNOWN
         self._due_ms = now_ms  # when to connect next
-        self._connected_ms = now_ms  # when a connection was made last
+        self._doubted_ms = now_ms - PROBE_AGAIN_MS  # when a connection ended last
+        self._pause_ms = 0  # from then on until the next one
         self._refusals = 0  # in a row
 
     def action(self, now_ms: int) -> Action:
@@ -87,10 +88,9 @@ class Watch:
             return Wait(self._due_ms)
         return Fence() if self._state is _State.DEAD else Connect()
 
-    def connected(self, now_ms: int) -> None:
+    def connected(self) -> None:
         """Note that the broker has accepted a connection, which is kept."""
         self._state = _State.CONNECTED
-        self._connected_ms = now_ms
 
     def refused(self, now_ms: int) -> None:
         """Note that its host has refused a connection."""
@@ -113,8 +113,13 @@ class Watch:
         if self._state is _State.CONNECTED:
             self._state = _State.PROBED
             self._refusals = 0
-            # A broker that closes each connection at once is not asked without a pause.
-            self._due_ms = max(now_ms, self._connected_ms + PROBE_AGAIN_MS)
+            # A broker that closes each connection at once is asked after longer and longer pauses.
+            # The first are short: a process that dies may accept one between its last closes.
+            is_again = now_ms < self._doubted_ms + self._pause_ms + PROBE_AGAIN_MS
+            doubled = max(2 * self._pause_ms, PROBE_GAP_MS)
+            self._pause_ms = min(doubled, PROBE_AGAIN_MS) if is_again else 0
+            self._doubted_ms = now_ms
+            self._due_ms = now_ms + self._pause_ms
 
     def not_fenced(self, now_ms: int) -> None:
         """Note that the registration was not deleted: the image is old, or the store has failed."""

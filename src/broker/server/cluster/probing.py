@@ -133,7 +133,7 @@ class _Watcher:
             self._connection = connection
             # A name may have several addresses: only a refusal of this one proves anything.
             self._place = connection.place or self._place
-            self._watch.connected(clock.monotonic_ms())
+            self._watch.connected()
             if connection.is_lost:
                 self.doubt()
 

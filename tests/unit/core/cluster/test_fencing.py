@@ -27,7 +27,7 @@ def watch() -> Watch:
 @pytest.fixture
 def doubted(watch: Watch) -> Watch:
     """A watch whose connection has ended after it has lasted for a while."""
-    watch.connected(START_MS)
+    watch.connected()
     watch.doubted(LATER_MS)
     return watch
 
@@ -47,7 +47,7 @@ def refuse(watch: Watch, now_ms: int, times: int) -> int:
 def test_a_broker_is_connected_to_at_once_and_the_connection_is_kept(watch: Watch) -> None:
     assert watch.action(START_MS) == Connect()
 
-    watch.connected(START_MS)
+    watch.connected()
 
     assert watch.action(START_MS) == watch.action(START_MS + 10**6) == Wait(None)
 
@@ -74,7 +74,7 @@ def test_a_broker_that_has_never_accepted_a_connection_is_never_fenced(watch: Wa
 def test_a_connection_that_is_made_ends_the_suspicion(doubted: Watch, refusals: int) -> None:
     now_ms = refuse(doubted, LATER_MS, refusals) + PROBE_GAP_MS
 
-    doubted.connected(now_ms)
+    doubted.connected()
 
     assert doubted.action(now_ms) == Wait(None)
     doubted.doubted(now_ms + PROBE_AGAIN_MS)
@@ -95,13 +95,43 @@ def test_another_failure_than_a_refusal_proves_nothing(doubted: Watch, refusals:
     assert doubted.action(10**6) == Fence()
 
 
-def test_a_broker_that_closes_each_connection_at_once_is_asked_once_a_second(watch: Watch) -> None:
-    watch.connected(START_MS)
+def test_a_broker_that_closes_each_connection_at_once_is_asked_less_and_less_often(
+    watch: Watch,
+) -> None:
+    now_ms = START_MS
+    pauses: list[int] = []
+    for _ in range(10):
+        watch.connected()
+        watch.doubted(now_ms)
+        action = watch.action(now_ms)
+        until_ms = action.until_ms if isinstance(action, Wait) else now_ms
+        assert until_ms is not None
+        pauses.append(until_ms - now_ms)
+        now_ms += pauses[-1]
+        assert watch.action(now_ms) == Connect()
+
+    assert pauses[:3] == [0, PROBE_GAP_MS, 2 * PROBE_GAP_MS]
+    assert pauses[-1] == PROBE_AGAIN_MS
+
+
+def test_a_process_that_accepts_a_connection_while_it_dies_is_fenced_at_once(watch: Watch) -> None:
+    watch.connected()
+    watch.doubted(START_MS)
+    watch.connected()
+
+    watch.doubted(START_MS + 1)
+    now_ms = refuse(watch, START_MS + 1, PROBE_REFUSALS)
+
+    assert watch.action(now_ms) == Fence()
+    assert now_ms - START_MS <= 100
+
+
+def test_a_broker_that_dies_just_after_it_was_connected_to_is_asked_at_once(watch: Watch) -> None:
+    watch.connected()
 
     watch.doubted(START_MS + 1)
 
-    assert watch.action(START_MS + 1) == Wait(START_MS + PROBE_AGAIN_MS)
-    assert watch.action(START_MS + PROBE_AGAIN_MS) == Connect()
+    assert watch.action(START_MS + 1) == Connect()
 
 
 def test_doubts_before_a_connection_and_during_the_probe_change_nothing(watch: Watch) -> None:
@@ -109,7 +139,7 @@ def test_doubts_before_a_connection_and_during_the_probe_change_nothing(watch: W
     watch.refused(START_MS)
     watch.doubted(START_MS)
     assert watch.action(START_MS) == Wait(START_MS + PROBE_AGAIN_MS)
-    watch.connected(START_MS)
+    watch.connected()
     watch.doubted(LATER_MS)
     now_ms = refuse(watch, LATER_MS, PROBE_REFUSALS - 1)
 
