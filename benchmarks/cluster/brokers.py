@@ -16,6 +16,7 @@ from benchmarks.end_to_end.targets import (
     Target,
     free_port,
     launch,
+    start_kafka_nodes,
     wait_for_line,
 )
 from broker.codec import Fields
@@ -36,28 +37,14 @@ def until(condition: Callable[[], bool], pause_seconds: float = 0.002) -> float:
     return time.monotonic()
 
 
-class Cluster:
-    """Brokers 1 to `count` on an etcd of their own, each with a connection of this process."""
+class Brokers:
+    """Brokers of one cluster, each with a connection of this process."""
 
-    def __init__(
-        self, folder: Path, count: int, settings: Sequence[str] = ("polylog.durability=os",)
-    ) -> None:
-        """Start etcd and all brokers; return when each shows all of them. Broker 1 controls."""
+    def __init__(self, folder: Path) -> None:
+        """Begin without any; `folder` is removed at the end."""
         self._folder = folder
-        self._settings = settings
         self.brokers: dict[int, Target] = {}
         self.clients: dict[int, Client] = {}
-        folder.mkdir(parents=True)
-        self.etcd = Etcd(folder / "etcd")
-        try:
-            self.start(1)
-            until(lambda: self.controller(1) == 1)
-            for broker_id in range(2, count + 1):
-                self.start(broker_id)
-            until(lambda: all(self.registered(each) == set(self.brokers) for each in self.brokers))
-        except BaseException:
-            self.close()
-            raise
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -78,41 +65,12 @@ class Cluster:
             client.close()
         for broker in self.brokers.values():
             broker.kill()
-        self.etcd.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def start(self, broker_id: int) -> float:
-        """Start a broker and connect to it; return the time of its exec."""
-        data = self._folder / f"broker-{broker_id}"
-        store = f"etcd://{','.join(map(str, self.etcd.endpoints))}/bench"
-        settings = (
-            f"node.id={broker_id}",
-            f"polylog.metadata.store={store}",
-            *self._settings,
-        )
-        known = self.brokers.get(broker_id)
-        port, log = known.port if known else free_port(), data.with_suffix(".log")
-        command = [sys.executable, "-m", "broker", "start", "--data-dir", str(data)]
-        command += ["--listen", f"{HOST}:{port}"]
-        for each in settings:
-            command += ["--set", each]
-        since = time.monotonic()
-        process = launch(command, log)
-        wait_for_line(process, log, ADDRESS)
-        self.brokers[broker_id] = Target(f"broker {broker_id}", process, port, log)
-        self.clients[broker_id] = Client(port)
-        return since
-
-    def end(self, broker_id: int, *, is_planned: bool = False) -> float:
-        """Kill a broker, or stop it; return when that began. It may be started again."""
-        self.clients.pop(broker_id).close()
-        since = time.monotonic()
-        broker = self.brokers[broker_id]
-        if is_planned:
-            broker.process.terminate()
-        else:
-            broker.kill()
-        return since
+    def add(self, broker_id: int, broker: Target) -> None:
+        """Connect to a broker that has started."""
+        self.brokers[broker_id] = broker
+        self.clients[broker_id] = Client(broker.port)
 
     # ---- what a client sees
     # ---------------------------------------------------------------------------------------------
@@ -144,6 +102,80 @@ class Cluster:
             body = {"topics": part, "timeout_ms": 60_000}
             answer = self.clients[broker_id].ask("CreateTopics", 5, body)
             check(each["error_code"] for each in answer["topics"])
+
+
+class Cluster(Brokers):
+    """Brokers 1 to `count` on an etcd of their own."""
+
+    def __init__(
+        self, folder: Path, count: int, settings: Sequence[str] = ("polylog.durability=os",)
+    ) -> None:
+        """Start etcd and all brokers; return when each shows all of them. Broker 1 controls."""
+        super().__init__(folder)
+        self._settings = settings
+        folder.mkdir(parents=True)
+        self.etcd = Etcd(folder / "etcd")
+        try:
+            self.start(1)
+            until(lambda: self.controller(1) == 1)
+            for broker_id in range(2, count + 1):
+                self.start(broker_id)
+            until(lambda: all(self.registered(each) == set(self.brokers) for each in self.brokers))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End all processes and remove their files."""
+        self.etcd.close()
+        super().close()
+
+    def start(self, broker_id: int) -> float:
+        """Start a broker and connect to it; return the time of its exec."""
+        data = self._folder / f"broker-{broker_id}"
+        store = f"etcd://{','.join(map(str, self.etcd.endpoints))}/bench"
+        settings = (
+            f"node.id={broker_id}",
+            f"polylog.metadata.store={store}",
+            *self._settings,
+        )
+        known = self.brokers.get(broker_id)
+        port, log = known.port if known else free_port(), data.with_suffix(".log")
+        command = [sys.executable, "-m", "broker", "start", "--data-dir", str(data)]
+        command += ["--listen", f"{HOST}:{port}"]
+        for each in settings:
+            command += ["--set", each]
+        since = time.monotonic()
+        process = launch(command, log)
+        wait_for_line(process, log, ADDRESS)
+        self.add(broker_id, Target(f"broker {broker_id}", process, port, log))
+        return since
+
+    def end(self, broker_id: int, *, is_planned: bool = False) -> float:
+        """Kill a broker, or stop it; return when that began. It may be started again."""
+        self.clients.pop(broker_id).close()
+        since = time.monotonic()
+        broker = self.brokers[broker_id]
+        if is_planned:
+            broker.process.terminate()
+        else:
+            broker.kill()
+        return since
+
+
+class KafkaCluster(Brokers):
+    """Nodes 1 to `count` of Apache Kafka, each broker and controller."""
+
+    def __init__(self, jars: Path, folder: Path, count: int) -> None:
+        """Start all nodes; return when each shows all of them."""
+        super().__init__(folder)
+        try:
+            for node_id, node in enumerate(start_kafka_nodes(jars, folder, count), 1):
+                self.add(node_id, node)
+            until(lambda: all(self.registered(each) == set(self.brokers) for each in self.brokers))
+        except BaseException:
+            self.close()
+            raise
 
 
 def new_topic(name: str, partitions: int) -> Fields:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.cluster import changes, failover, partitions, replicas, requests, workers
+from benchmarks.cluster import changes, failover, failures, partitions, replicas, requests, workers
 from benchmarks.end_to_end.rows import Figure, Goal, LifecycleRow
 from benchmarks.end_to_end.trials import Facts, Programs
 
@@ -16,6 +16,7 @@ class ClusterRow(LifecycleRow):
     measure: Callable[[Programs, Path, float], Facts]
     rounds_max: int
     needs_etcd: bool = True
+    needs_kafka: bool = False
 
 
 CLUSTER_ROWS = (
@@ -80,6 +81,24 @@ CLUSTER_ROWS = (
         1,
     ),
     ClusterRow(
+        "replica-cost-kafka",
+        (
+            Figure("16k_s_per_gb", "CPU-s/GB, 16 KiB"),
+            Figure("16k_synced_s_per_gb", "CPU-s/GB, synced"),
+            Figure("16k_kafka_s_per_gb", "CPU-s/GB of Kafka"),
+            Figure("16k_ratio", "x Kafka", (Goal(0.2),)),
+            Figure("16k_synced_ratio", "x Kafka, synced"),
+            Figure("256k_s_per_gb", "CPU-s/GB, 256 KiB"),
+            Figure("256k_synced_s_per_gb", "CPU-s/GB, synced"),
+            Figure("256k_kafka_s_per_gb", "CPU-s/GB of Kafka"),
+            Figure("256k_ratio", "x Kafka", (Goal(0.2),)),
+            Figure("256k_synced_ratio", "x Kafka, synced"),
+        ),
+        replicas.measure_beside_kafka,
+        1,
+        needs_kafka=True,
+    ),
+    ClusterRow(
         "replica-latency",
         (
             Figure("p50_us", "us, p50"),
@@ -101,12 +120,41 @@ CLUSTER_ROWS = (
         "replica-failover",
         (
             Figure("killed_s", "s, killed", (Goal(1),)),
+            Figure("paused_s", "s, host gone", (Goal(3.5),)),
             Figure("gap_ms", "ms gap, planned", (Goal(100),)),
             Figure("gap_max_ms", "ms, longest gap"),
             Figure("exit_s", "s, exit", (Goal(1),)),
             Figure("isr_s", "s, back in sync", (Goal(1),)),
         ),
-        replicas.measure_failover,
+        failures.measure_leader,
+        1,
+    ),
+    ClusterRow(
+        "replica-failover-1000",
+        (
+            Figure("paused_s", "s, host gone", (Goal(4),)),
+            Figure("killed_s", "s, killed", (Goal(1),)),
+            Figure("killed_count", "partitions then"),
+        ),
+        failures.measure_many,
+        1,
+    ),
+    ClusterRow(
+        "replica-coordinator",
+        (
+            Figure("heartbeat_s", "s to a heartbeat", (Goal(1),)),
+            Figure("ended_s", "s to end a transaction", (Goal(1),)),
+        ),
+        failures.measure_coordinators,
+        1,
+    ),
+    ClusterRow(
+        "replica-store",
+        (
+            Figure("asleep_ms", "ms gap, asleep 1 s", (Goal(100),)),
+            Figure("restarted_ms", "ms gap, restarted", (Goal(100),)),
+        ),
+        failures.measure_store,
         1,
     ),
     ClusterRow(

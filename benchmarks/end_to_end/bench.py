@@ -65,7 +65,6 @@ class Settings:
     patterns: Sequence[str]
     programs: Programs
     recycled: bool
-    kafka_jars: Path | None
     before: Path | None
 
     def wants(self, row: str) -> bool:
@@ -99,9 +98,12 @@ def parse(arguments: Sequence[str]) -> Settings:
         rounds=given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS),
         scale=QUICK_SCALE if given.quick else 1.0,
         patterns=given.rows,
-        programs=Programs(given.programs / "load", given.programs / "floor"),
+        programs=Programs(
+            given.programs / "load",
+            given.programs / "floor",
+            given.kafka_jars or _jars_of_environment(),
+        ),
         recycled=given.recycled,
-        kafka_jars=given.kafka_jars or _jars_of_environment(),
         before=given.before,
     )
 
@@ -128,9 +130,9 @@ def started(settings: Settings, folder: Path) -> Iterator[list[Target]]:
         if settings.before:
             add(start_before(settings.before, folder / BEFORE))
         add(start_floor(settings.programs.floor, folder / "floor", recycled=settings.recycled))
-        if settings.kafka_jars:
+        if settings.programs.kafka_jars:
             say("starting and warming up Apache Kafka")
-            add(start_kafka(settings.kafka_jars, folder / "kafka"))
+            add(start_kafka(settings.programs.kafka_jars, folder / "kafka"))
             warm_up(targets[-1], settings, folder)
         yield targets
 
@@ -238,6 +240,9 @@ def run_cluster(settings: Settings, folder: Path, results: Results) -> None:
             continue
         if row.needs_etcd and etcd.PROGRAM is None:
             results.skipped[row.name] = etcd.REASON
+            continue
+        if row.needs_kafka and settings.programs.kafka_jars is None:
+            results.skipped[row.name] = "KAFKA_LIBS names no folder of Apache Kafka's jars"
             continue
         try:
             for number in range(min(settings.rounds, row.rounds_max)):

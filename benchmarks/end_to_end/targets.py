@@ -21,20 +21,21 @@ POLL_SECONDS = 0.005
 ADDRESS = re.compile(r"\b127\.0\.0\.1:(\d+)\b")
 KAFKA_STARTED = re.compile(r"Kafka Server started")
 
+KAFKA_REPLICAS_MAX = 3  # of internal topics, as by default
 KAFKA_MEMORY = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 KAFKA_PROPERTIES = """\
 process.roles=broker,controller
-node.id=1
+node.id={node_id}
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
 advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
-controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+controller.quorum.voters={voters}
 log.dirs={folder}/data
 num.network.threads=1
 num.io.threads=2
-offsets.topic.replication.factor=1
+offsets.topic.replication.factor={replicas}
 group.initial.rebalance.delay.ms=0
-transaction.state.log.replication.factor=1
+transaction.state.log.replication.factor={replicas}
 transaction.state.log.min.isr=1
 log.segment.delete.delay.ms=100
 file.delete.delay.ms=100
@@ -161,22 +162,43 @@ def _java(jars: Path, *arguments: str) -> list[str]:
 
 def start_kafka(jars: Path, folder: Path) -> Target:
     """Format a KRaft node in an empty folder and start it."""
+    [node] = start_kafka_nodes(jars, folder, 1)
+    return node
+
+
+def start_kafka_nodes(jars: Path, folder: Path, count: int) -> list[Target]:
+    """Format KRaft nodes 1 to `count`, each broker and controller, and start them."""
     folder.mkdir()
-    properties, log = folder / "server.properties", folder.with_suffix(".log")
-    port = free_port()
-    properties.write_text(
-        KAFKA_PROPERTIES.format(port=port, controller_port=port + 1, folder=folder)
-    )
     storage_tool = "kafka.tools.StorageTool"
     cluster = subprocess.run(
         _java(jars, storage_tool, "random-uuid"), check=True, capture_output=True, text=True
     ).stdout.split()[-1]
-    subprocess.run(
-        _java(jars, storage_tool, "format", "--standalone", "-t", cluster, "-c", str(properties)),
-        check=True,
-        capture_output=True,
-    )
-    command = _java(jars, "kafka.Kafka", str(properties))
-    process = launch([command[0], *KAFKA_MEMORY, *command[1:]], log)
-    wait_for_line(process, log, KAFKA_STARTED)
-    return Target("kafka", process, port, log)
+    first = free_port()
+    ports = range(first, first + 2 * count, 2)  # the one after each is its controller's
+    voters = ",".join(f"{number}@{HOST}:{port + 1}" for number, port in enumerate(ports, 1))
+    nodes: list[Target] = []
+    for number, port in enumerate(ports, 1):
+        data = folder / f"node-{number}"
+        data.mkdir()
+        properties, log = data / "server.properties", data.with_suffix(".log")
+        properties.write_text(
+            KAFKA_PROPERTIES.format(
+                node_id=number,
+                port=port,
+                controller_port=port + 1,
+                voters=voters,
+                replicas=min(count, KAFKA_REPLICAS_MAX),
+                folder=data,
+            )
+        )
+        subprocess.run(
+            _java(jars, storage_tool, "format", "-t", cluster, "-c", str(properties)),
+            check=True,
+            capture_output=True,
+        )
+        command = _java(jars, "kafka.Kafka", str(properties))
+        process = launch([command[0], *KAFKA_MEMORY, *command[1:]], log)
+        nodes.append(Target(f"kafka {number}" if count > 1 else "kafka", process, port, log))
+    for node in nodes:
+        wait_for_line(node.process, node.log, KAFKA_STARTED)
+    return nodes

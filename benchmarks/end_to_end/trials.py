@@ -26,10 +26,11 @@ Facts = dict[str, float]
 
 @dataclass(frozen=True)
 class Programs:
-    """The compiled programs of this folder."""
+    """The compiled programs of this folder, and Apache Kafka's jars where they are at hand."""
 
     load: Path
     floor: Path
+    kafka_jars: Path | None = None
 
 
 def run_load(programs: Programs, port: int, command: str, options: Options) -> Facts:
