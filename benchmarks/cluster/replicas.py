@@ -16,6 +16,7 @@ from benchmarks.cluster.replicated import (
     OS,
     cpu_seconds,
     create,
+    is_in_sync,
     leading,
     replicated,
     shown,
@@ -32,6 +33,7 @@ ALONE = "one-replica"
 SIZES = {"16k": 16 << 10, "256k": 256 << 10}
 PRODUCED_BYTES = 0.5 * GB
 CATCH_UP_BYTES = 1.0 * GB
+CATCH_UP_SECONDS = 2  # that a follower takes for twice as much, at least
 LATENCY: Options = {"rate": 1_000, "seconds": 10, "acks": -1}
 IDLE_SECONDS = 10.0
 MANY = 10_000
@@ -147,6 +149,36 @@ def measure_catch_up(programs: Programs, folder: Path, scale: float) -> Facts:
         seconds = time.monotonic() - since
         used = machine.process_seconds(cluster.brokers[1].pid) - before
     return {"gb_per_cpu_s": size / GB / used, "seconds": seconds, "wrong": 0.0}
+
+
+def measure_neighbours(programs: Programs, folder: Path, scale: float) -> Facts:
+    """Return the latency of a leader's clients while a follower of another topic catches up."""
+    waiting: Options = {**LATENCY, "seconds": CATCH_UP_SECONDS, "topic": ALONE, "partitions": 1}
+    quiet: list[float] = []
+    busy: list[float] = []
+    with replicated(folder) as cluster:
+        create(cluster, TOPIC, 1, leading(1))
+        create(cluster, ALONE, 1, [1])
+        port = cluster.brokers[1].port
+        run_load(programs, port, "latency", waiting)
+        for _ in range(ROUNDS):
+            cluster.end(BROKERS)
+            cluster.brokers[BROKERS].process.wait()
+            until(lambda: not is_in_sync(cluster, TOPIC))
+            size = 2 * CATCH_UP_BYTES * scale
+            options: Options = {**PIPELINED, "batch-bytes": 64 << 10, "bytes": size, "acks": -1}
+            run_load(programs, port, "produce", {**options, "topic": TOPIC, "partitions": 1})
+            machine.drain()
+            quiet.append(run_load(programs, port, "latency", waiting)["acknowledged_p99_us"])
+            cluster.start(BROKERS)
+            busy.append(run_load(programs, port, "latency", waiting)["acknowledged_p99_us"])
+            until(lambda: is_in_sync(cluster, TOPIC))
+    return {
+        "quiet_p99_us": median(quiet),
+        "busy_p99_us": median(busy),
+        "p99_ratio": median(busy) / median(quiet),
+        "wrong": 0.0,
+    }
 
 
 # ---- idle

@@ -110,10 +110,20 @@ CLUSTER_ROWS = (
     ClusterRow(
         "replica-catch-up",
         (
-            Figure("gb_per_cpu_s", "GB/CPU-s of the leader"),
+            Figure("gb_per_cpu_s", "GB/CPU-s of the leader (0.5 or more)"),
             Figure("seconds", "s until in sync"),
         ),
         replicas.measure_catch_up,
+        1,
+    ),
+    ClusterRow(
+        "replica-neighbours",
+        (
+            Figure("quiet_p99_us", "us, p99"),
+            Figure("busy_p99_us", "us, p99 at catch-up"),
+            Figure("p99_ratio", "x", (Goal(2),)),
+        ),
+        replicas.measure_neighbours,
         1,
     ),
     ClusterRow(
