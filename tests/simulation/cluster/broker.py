@@ -224,7 +224,7 @@ class SimulatedBroker:
             self._hand_over = self._controller = None
             self.replication.begin(NO_EPOCH)
         elif self._hand_over is None:
-            if self.disk.intact_since == NO_EPOCH:
+            if self.disk.intact_since != self.membership.intact_since:
                 self.process.after(self._rng.choice((1, 30)), self._keep_intact_since)
             if not self._settings.is_shared:
                 self.replication.begin(epoch)

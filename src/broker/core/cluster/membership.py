@@ -2,10 +2,12 @@
 
     phase     event                                    next      action
     JOINING   no lease                                 JOINING   AcquireLease
-    JOINING   lease granted                            JOINING   Commit: register, guard Absent
+    JOINING   lease granted                            JOINING   LookUp of the last directory
+    JOINING   last directory found, or none            JOINING   Commit: register, guard Absent
     JOINING   registration applied                     ACTIVE    Wait
     JOINING   registration refused, or may be lost     JOINING   LookUp
-    JOINING   found: none                              JOINING   Commit: register
+    JOINING   found: none                              JOINING   LookUp of the last directory, then
+                                                                 Commit: register
     JOINING   found: of this lease                     ACTIVE    Wait
     JOINING   found: of an earlier lease of ours       JOINING   Commit: withdraw that one, then
                                                                  register
@@ -33,6 +35,12 @@ The revision at which the registration was created is the broker epoch. The inca
 process and the number of its registration: one whose outcome was unknown is recognized by it. A
 late result of an action for an earlier lease is ignored.
 
+A registration says since when the broker's directory is intact, and others rely on that. So it also
+puts `directory/<id>`, with the guard that nobody has since the broker has read it: the late
+transaction of a process that is gone does not register a directory that another one has replaced. A
+directory that is intact since an earlier revision than the last one that was registered was put
+back in the place of that one: it lacks what that one has acknowledged, and begins anew.
+
 A registration that is gone while its lease lasts was deleted by another broker, for which this one
 looked dead (fencing.py): the broker stops serving and registers again with the same lease.
 """
@@ -43,7 +51,7 @@ from typing import NamedTuple, TypeAlias
 from broker.core.cluster import records
 from broker.core.cluster.records import NO_EPOCH, BrokerState, Registration, Transaction
 from broker.model.limits import REGISTRATION_RETRY_SECONDS
-from broker.storage.metadata import Absent, CreatedAt, Delete, Guard, KeyValue, Operation, Put
+from broker.storage.metadata import Absent, CreatedAt, Delete, KeyValue, Put, Unchanged
 
 _NO_LEASE = 0
 
@@ -103,7 +111,9 @@ class Membership:
     """
 
     __slots__ = (
+        "_directory",
         "_is_announced",
+        "_is_directory_known",
         "_lease_id",
         "_look_at",
         "_margin",
@@ -145,6 +155,8 @@ class Membership:
         self._look_at: float | None = None  # when to read the registration
         self._withdrawn = NO_EPOCH  # epoch of an earlier registration that has to be deleted
         self._is_announced = False
+        self._directory: KeyValue | None = None  # the one that was registered last
+        self._is_directory_known = False
 
     def advertise(self, endpoints: tuple[records.Endpoint, ...]) -> None:
         """Set the endpoints, before the first registration."""
@@ -188,6 +200,8 @@ class Membership:
         if self._lease_id == _NO_LEASE:
             return AcquireLease()
         if self._look_at is None:
+            if self._reads_directory:
+                return LookUp(self._lease_id, self._directory_key)
             return self._commit() or Wait(None)
         return LookUp(self._lease_id, self._key) if now >= self._look_at else Wait(self._look_at)
 
@@ -201,6 +215,7 @@ class Membership:
         self._registration_count += 1
         self._lease_id = lease_id
         self._valid_until = valid_until
+        self._is_directory_known = False
 
     def lease_renewed(self, lease_id: int, valid_until: float) -> None:
         """Note a renewal, and until when the lease is certainly valid now."""
@@ -265,10 +280,26 @@ class Membership:
             self._look_at = now + REGISTRATION_RETRY_SECONDS
 
     def found(self, look_up: LookUp, entry: KeyValue | None, now: float) -> None:
-        """Report what is registered; StorageError when it cannot be parsed."""
-        if look_up.lease_id != self._lease_id or self._look_at is None:
+        """Report what a key has; StorageError when it cannot be parsed."""
+        if look_up.lease_id != self._lease_id:
             return
+        if look_up.key == self._directory_key:
+            self._found_directory(entry)
+        elif self._look_at is not None:
+            self._found_registration(entry, now)
+
+    def _found_directory(self, entry: KeyValue | None) -> None:
+        if not self._reads_directory or self._look_at is not None:
+            return
+        if entry is not None:
+            intact_since = records.parse_directory(entry)
+            if self._registration.intact_since < intact_since:
+                self._registration = self._registration._replace(intact_since=NO_EPOCH)
+        self._directory, self._is_directory_known = entry, True
+
+    def _found_registration(self, entry: KeyValue | None, now: float) -> None:
         self._look_at = None
+        self._is_directory_known = False
         self._withdrawn = NO_EPOCH
         blocked_before, self.blocked_by = self.blocked_by, None
         registered = None if entry is None else records.parse_registration(entry)
@@ -301,21 +332,40 @@ class Membership:
         return records.broker_key(self.broker_id)
 
     @property
+    def _directory_key(self) -> bytes:
+        return records.directory_key(self.broker_id)
+
+    @property
+    def _reads_directory(self) -> bool:
+        return (
+            self.phase is Phase.JOINING
+            and self._withdrawn == NO_EPOCH
+            and not self._is_directory_known
+        )
+
+    @property
     def _incarnation(self) -> str:
         return f"{self._process}.{self._registration_count}"
 
     def _commit(self) -> Commit | None:
-        guard: Guard
-        operation: Operation
         if self._withdrawn != NO_EPOCH:
-            guard, operation = CreatedAt(self._key, self._withdrawn), Delete(self._key)
+            transaction = Transaction([CreatedAt(self._key, self._withdrawn)], [Delete(self._key)])
         elif self.phase is Phase.JOINING:
-            guard, operation = Absent(self._key), self._put(BrokerState.RUNNING)
+            transaction = self._registering()
         elif self.phase is Phase.DRAINING and not self._is_announced:
-            guard, operation = CreatedAt(self._key, self.epoch), self._put(BrokerState.DRAINING)
+            operation = self._put(BrokerState.DRAINING)
+            transaction = Transaction([CreatedAt(self._key, self.epoch)], [operation])
         else:
             return None
-        return Commit(self._lease_id, Transaction([guard], [operation]))
+        return Commit(self._lease_id, transaction)
+
+    def _registering(self) -> Transaction:
+        key, last = self._directory_key, self._directory
+        is_last = Absent(key) if last is None else Unchanged(key, last.mod_revision)
+        directory = records.directory_value(self._registration.intact_since)
+        return Transaction(
+            [Absent(self._key), is_last], [self._put(BrokerState.RUNNING), Put(key, directory)]
+        )
 
     def _put(self, state: BrokerState) -> Put:
         value = self._registration._replace(incarnation=self._incarnation, state=state)

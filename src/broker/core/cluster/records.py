@@ -3,6 +3,7 @@
     key                  value
     cluster              cluster_id
     broker/<id>          incarnation, endpoints, rack, host, state [, intact_since]; leased
+    directory/<id>       [intact_since]; of the broker's last registration, which has put it
     controller           broker, broker_epoch; leased
     topic/<name>         id, partitions [, replicas, brokers [, enlarged]]
     topicid/<id>         name
@@ -42,6 +43,7 @@ CONTROLLER = b"controller"
 RESTORE = b"restore"
 CHANGED = b"changed"
 BROKERS = b"broker/"
+DIRECTORIES = b"directory/"
 PARTITIONS = b"part/"
 NO_LEADER = -1
 NO_EPOCH = 0  # revisions begin at 1
@@ -175,6 +177,11 @@ def parse_broker_key(key: bytes) -> int:
     return _number(key, key.removeprefix(BROKERS))
 
 
+def directory_key(broker_id: int) -> bytes:
+    """Return the key of what a broker has registered last of its directory."""
+    return b"%b%d" % (DIRECTORIES, broker_id)
+
+
 def partition_key(topic_id: bytes, partition: int) -> bytes:
     """Return the key of a partition's state."""
     return b"%b%b/%d" % (PARTITIONS, id_to_text(topic_id).encode(), partition)
@@ -245,6 +252,23 @@ def parse_registration(entry: KeyValue) -> Registration:
             since = more.get("intact_since", NO_EPOCH)
             if _are_counts([since]):
                 return Registration(incarnation, parsed, rack, host, BrokerState(state), since)
+    raise _damaged(entry)
+
+
+def directory_value(intact_since: int) -> bytes:
+    """Return the value of `directory/<id>`; NO_EPOCH: intact since the registration."""
+    return _json({} if intact_since == NO_EPOCH else {"intact_since": intact_since})
+
+
+def parse_directory(entry: KeyValue) -> int:
+    """Return since when the directory that was registered last is intact.
+
+    Raises:
+        StorageError: the value is damaged or newer.
+    """
+    since = _object(entry).get("intact_since", entry.mod_revision)
+    if _are_counts([since]):
+        return int(since)
     raise _damaged(entry)
 
 

@@ -2,7 +2,8 @@
 
     {"version": 1, "cluster_id": "…", "standalone": 3}    the first line; a cluster has no
                                                           "standalone", the node.id of its broker
-    {"key": "topic/orders", "value": {…}}                 each key but those of leases
+    {"key": "topic/orders", "value": {…}}                 each key but those of running
+                                                          brokers and of the store alone
 
 Revisions of another store mean nothing, so broker epochs become NO_EPOCH: a controller elects all
 leaders anew, with higher leader epochs. Leader epochs are kept. What a standalone broker has
@@ -63,7 +64,7 @@ def lines(header: Header, entries: Iterable[KeyValue]) -> Iterator[str]:
 
 def is_transient(key: bytes) -> bool:
     """Return whether a key belongs to a running broker, or to its store alone."""
-    return key.startswith(records.BROKERS) or key in {
+    return key.startswith((records.BROKERS, records.DIRECTORIES)) or key in {
         records.CONTROLLER,
         records.CLUSTER,  # it is in the header
         records.RESTORE,

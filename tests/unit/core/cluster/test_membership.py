@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KEY = records.broker_key(1)
+DIRECTORY = records.directory_key(1)
 PROFILE = Registration("", (Endpoint("PLAINTEXT", "h", 9092),), "r", "h", BrokerState.RUNNING)
 LEASE_SECONDS = 3.0
 MARGIN = 1.0
@@ -61,6 +62,11 @@ class Driver:
                 self.member.lease_lost(lease_id)
         return action
 
+    def begin(self) -> None:
+        """Get a lease and read which directory was registered last."""
+        assert isinstance(self.step(), AcquireLease)
+        assert self.step() == LookUp(len(self.store.leases), DIRECTORY)
+
     def settle(self) -> None:
         """Execute actions until the broker waits."""
         for _ in range(10):
@@ -86,7 +92,7 @@ def driver() -> Driver:
 def test_a_broker_gets_a_lease_registers_and_has_the_revision_as_its_epoch(driver: Driver) -> None:
     driver.store.transact([], [Put(b"other", b"")])
 
-    assert isinstance(driver.step(), AcquireLease)
+    driver.begin()
     assert isinstance(driver.step(), Commit)
 
     assert driver.member.phase is Phase.ACTIVE
@@ -144,6 +150,48 @@ def test_a_broker_withdraws_its_earlier_registration_instead_of_waiting_for_its_
     assert driver.registered == PROFILE._replace(incarnation="process.2", intact_since=first)
 
 
+def test_a_late_registration_of_a_process_whose_directory_was_replaced_is_refused(
+    driver: Driver,
+) -> None:
+    driver.begin()
+    late = driver.member.action(driver.now)
+    assert isinstance(late, Commit)
+    replaced = Driver(driver.store, "replaced")
+    replaced.settle()
+    driver.store.expire(2)
+
+    assert driver.store.transact(*late.transaction) is None
+
+
+def test_a_directory_that_was_put_back_in_the_place_of_a_later_one_begins_anew(
+    driver: Driver,
+) -> None:
+    driver.settle()
+    kept, driver.member = driver.member.intact_since, new_member("emptied")
+    driver.store.expire(1)
+    driver.settle()
+    driver.store.expire(2)
+    driver.member = new_member("put back")
+    driver.member.set_intact_since(kept)
+
+    driver.settle()
+
+    assert driver.registered == PROFILE._replace(incarnation="put back.1")
+    assert driver.member.intact_since == driver.member.epoch > kept
+
+
+def test_a_directory_is_as_intact_after_a_restart_as_before(driver: Driver) -> None:
+    driver.settle()
+    since = driver.member.intact_since
+    for lease_id in (1, 2):
+        driver.store.expire(lease_id)
+        driver.member = new_member("next")
+        driver.member.set_intact_since(since)
+        driver.settle()
+
+    assert driver.member.intact_since == since == 1
+
+
 def test_a_broker_waits_while_another_process_has_its_id(driver: Driver) -> None:
     other = Driver(driver.store, "other")
     other.settle()
@@ -160,7 +208,7 @@ def test_a_broker_waits_while_another_process_has_its_id(driver: Driver) -> None
 
 
 def test_a_registration_whose_answer_was_lost_is_recognized(driver: Driver) -> None:
-    driver.step()
+    driver.begin()
     commit = driver.member.action(driver.now)
     assert isinstance(commit, Commit)
     revision = driver.store.transact(*commit.transaction)
@@ -175,7 +223,7 @@ def test_a_registration_whose_answer_was_lost_is_recognized(driver: Driver) -> N
 
 
 def test_a_registration_that_is_applied_late_is_recognized(driver: Driver) -> None:
-    driver.step()
+    driver.begin()
     commit = driver.member.action(driver.now)
     assert isinstance(commit, Commit)
     driver.member.unknown(commit.lease_id, driver.now)
@@ -190,11 +238,11 @@ def test_a_registration_that_is_applied_late_is_recognized(driver: Driver) -> No
 
 @pytest.mark.parametrize("result", ["applied", "refused", "unknown", "found"])
 def test_a_late_result_for_an_earlier_lease_is_ignored(driver: Driver, result: str) -> None:
-    driver.step()
+    driver.begin()
     commit = driver.member.action(driver.now)
     assert isinstance(commit, Commit)
     driver.member.lease_lost(1)
-    driver.step()
+    driver.begin()
     late: dict[str, Callable[[], None]] = {
         "applied": lambda: driver.member.applied(commit, 5),
         "refused": lambda: driver.member.refused(commit, driver.now),
