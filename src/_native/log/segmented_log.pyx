@@ -467,14 +467,13 @@ cdef class SegmentedLog(AwaitedLog):
 
     @property
     def first_damage(self):
-        """The offset where the first damaged range begins that is not deleted; None: all is whole.
-        """
+        """The first damaged offset that is not deleted; None: all is whole."""
         cdef Segment segment
         for segment in self.segments:
             if segment.damaged is not None:
                 for first, end, _, _ in segment.damaged:
                     if end > self.log_start_offset:
-                        return first
+                        return max(first, self.log_start_offset)
         return None
 
     cdef bint marks_rest_damaged(self, Segment segment, int64_t offset, int error) noexcept:

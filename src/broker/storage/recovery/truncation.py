@@ -59,7 +59,8 @@ class Truncation:
         """Remove all batches that have an offset from `offset` on. StorageError when that fails.
 
         Epochs that begin there or later are removed even if no batch is: a leader's epoch may have
-        begun at the end of this log without one.
+        begun at the end of this log without one. If the damage there begins below the log start, the
+        log begins anew at its start: what was deleted must not be copied again.
         """
         if offset < log.segment_entries[0][0]:
             self.begin_anew(log, offset)
@@ -71,6 +72,10 @@ class Truncation:
             if epochs != log.epoch_entries:
                 self._write_epochs(log, epochs)
                 truncation.set_epochs(log, epochs)
+            return
+        start = log.log_start_offset
+        if found.end_offset < start <= offset and log.first_damage == start:
+            self.begin_anew(log, start)
             return
         before, watermark = log.log_end_offset, log.high_watermark
         self._cut(log, found, min(log.log_start_offset, found.end_offset))

@@ -301,6 +301,33 @@ def test_a_log_with_damaged_records_is_cut_before_them(
     assert (after.first_damage, content_of(after)) == (None, stored)
 
 
+@pytest.mark.parametrize("start", [1, 3])
+def test_a_cut_before_damage_that_is_partly_deleted_keeps_the_log_start(
+    broker: CutLog, start: int
+) -> None:
+    bases = grown(broker)
+    log = the_log(broker)
+    file = Path(log.folder) / file_name(bases[1], LOG)
+    file.write_bytes(b"")
+    log.move_log_start(bases[1] + start)
+    broker.partitions.note_log_starts([(log, log.log_start_offset)])
+    broker.partitions.write_log_starts()
+    (broker.path / text_files.RECOVERY_POINTS).unlink()
+    again = CutLog(broker.path, COMMIT)
+    log = again.open()
+    assert log.first_damage == log.log_start_offset == bases[1] + start
+
+    again.cut(log, log.first_damage)
+
+    assert (log.log_start_offset, log.log_end_offset) == (bases[1] + start,) * 2
+    assert log.first_damage is None
+    assert appended(log, records(2)) == bases[1] + start
+    again.finish(log)
+    stored = content_of(log)
+    after = CutLog(broker.path, COMMIT).open()
+    assert (after.log_start_offset, content_of(after)) == (bases[1] + start, stored)
+
+
 def test_epochs_of_what_a_crash_has_lost_are_removed_durably(broker: CutLog) -> None:
     log = broker.make()
     for epoch in (1, 2, 3):
