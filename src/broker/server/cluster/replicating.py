@@ -4,7 +4,8 @@ The plan (core/cluster/following_plan) says from whom each followed partition is
 fetcher does so natively, until it has an event:
 
     the leader's log has another history   the log is truncated to where both are the same
-    the leader's log begins after its end  the log is begun anew there
+    the leader's log begins after its end  the log is begun anew there; also when the log is empty
+                                           and begins after the leader's end
     the leader or the log refuses          it is tried again in a while, or when the image changes
 
 A log is truncated by a thread, while it is held: nobody copies or uses it.
@@ -323,10 +324,10 @@ class Replicating(Service):
                 *(log.topic, log.partition, leader, offset, log.high_watermark, log.log_end_offset),
             )
             self._cut(item, log, self._cutting.truncate, offset)
-        elif kind is ReplicaEvent.OUT_OF_RANGE and first > log.log_end_offset:
+        elif kind is ReplicaEvent.OUT_OF_RANGE and _must_begin_at(log, first):
             _log.warning(
-                "a replica begins anew, its leader has no records before: topic=%s partition=%d"
-                " leader=%d end_offset=%d leader_start=%d",
+                "a replica begins anew where its leader does: topic=%s partition=%d leader=%d"
+                " end_offset=%d leader_start=%d",
                 *(log.topic, log.partition, leader, log.log_end_offset, first),
             )
             self._cut(item, log, self._cutting.begin_anew, first)
@@ -409,6 +410,17 @@ class Replicating(Service):
                 else:
                     self._plan.release(item)
                 self._something.set()
+
+
+def _must_begin_at(log: CopiedLog, leader_start: int) -> bool:
+    """Return whether a log that ends outside of its leader's begins anew at that one's start.
+
+    One without records may also have begun after the leader's end: an unclean election has made a
+    leader of a broker that has less than the one it was begun anew for.
+    """
+    if log.log_start_offset == log.log_end_offset:
+        return 0 <= leader_start != log.log_end_offset
+    return leader_start > log.log_end_offset
 
 
 def _end_up_to(log: CopiedLog, epoch: int) -> int:
