@@ -55,6 +55,23 @@ def test_a_followers_high_watermark_is_the_leaders_as_far_as_its_disk_has_it(
     assert len(batches(log.read(0, 1 << 20))) == 3
 
 
+def test_a_follower_forgets_what_an_earlier_leader_has_told(replicas: Replicas) -> None:
+    log = replicas.log(2)
+    log.copy(placed(BATCH, 0, 1), high_watermark=5, log_start=4)
+    replicas.settle(2)
+    assert log.high_watermark == 1
+
+    # An unclean election: the new leader has less than the one before had acknowledged.
+    log.follow(2)
+    data = b"".join(placed(BATCH, each, 2) for each in range(1, 6))
+    log.copy(data, high_watermark=1)
+    replicas.settle(2)
+
+    assert log.high_watermark == 1
+    log.copy(b"", high_watermark=6)
+    assert (log.high_watermark, log.log_start_offset) == (6, 1)
+
+
 def test_a_follower_reports_only_what_is_synced(replicas: Replicas) -> None:
     log = replicas.log(2)
     log.copy(placed(BATCH, 0, 1), high_watermark=1)

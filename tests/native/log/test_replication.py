@@ -342,6 +342,21 @@ def test_one_that_stays_behind_is_lagging(replicas: Replicas) -> None:
     assert turn.lagging_count == 0
 
 
+def test_one_that_lags_before_and_after_the_others_are_removed_is_found_once(
+    replicas: Replicas,
+) -> None:
+    turn = replicas.all[1].logs.turn
+    fill(replicas, 1)
+
+    replicas.leader.lead(1, 1, [1], [1])
+    replicas.leader.lead(1, 1, [1, 3], [1, 3])
+    turn.steady_ms += LAG_MS + 1
+
+    for _ in range(2):
+        assert turn.lag_scan(turn.steady_ms, LAG_MS) == [(replicas.leader, 3)]
+        assert turn.lagging_count == 1
+
+
 def test_one_at_the_end_is_not_lagging_however_long_ago_it_reported(replicas: Replicas) -> None:
     turn = replicas.all[1].logs.turn
     fill(replicas, 1)

@@ -211,6 +211,8 @@ cdef class ReplicaSession(ParkedFetch):
                 node = self.add(wanted)
                 if node == NULL:
                     return
+            if node.leader_epoch != wanted.leader_epoch:
+                node.sent_high_watermark = -1    # the replica has forgotten it
             node.offset = wanted.offset
             node.log_start = wanted.log_start
             node.leader_epoch = wanted.leader_epoch
