@@ -20,6 +20,7 @@ cdef class ReplicatedLog(SyncedLog):
                                  int64_t log_start) noexcept
     cdef LogStatus slice_for_replica(self, int64_t offset, int64_t size_max, bint at_least_one,
                                      LogSlice* found, PyObject** owner) noexcept
+    cdef bint leads_caught_up(self) noexcept
     cdef int64_t replica_start(self) noexcept
     cdef int64_t bytes_for_replica(self, int64_t offset) noexcept
     cdef bint diverges(self, int32_t last_epoch, int64_t offset, int32_t* epoch,

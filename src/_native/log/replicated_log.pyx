@@ -314,7 +314,11 @@ cdef class ReplicatedLog(SyncedLog):
     @property
     def is_caught_up_leader(self):
         """Whether it leads, and all that was in the log before its epoch is below the watermark."""
-        return not self.is_follower and self.high_watermark >= self.epoch_start
+        return self.leads_caught_up()
+
+    cdef bint leads_caught_up(self) noexcept:
+        return not self.is_follower and (
+            self.replication is None or self.high_watermark >= self.replication.epoch_start)
 
     # ---- replicas -------------------------------------------------------------------------------
 
@@ -389,17 +393,9 @@ cdef class ReplicatedLog(SyncedLog):
 
     cdef int64_t bytes_for_replica(self, int64_t offset) noexcept:
         """Return about how many bytes a replica could copy from an offset on."""
-        cdef LogEnd* end
-        cdef Segment segment
-        cdef int64_t position
-        if self.replication is None or offset >= self.replication.written.offset:
+        if self.replication is None:
             return 0
-        end = &self.replication.written
-        segment = self.segment_of(offset)
-        if segment.base_offset != end.base_offset or segment.open(False) < 0:
-            return self.segment_bytes_max
-        position = segment.locate(offset)
-        return end.position - position if position >= 0 else self.segment_bytes_max
+        return self.bytes_below(&self.replication.written, offset, INT64_MAX)
 
     cdef bint diverges(self, int32_t last_epoch, int64_t offset, int32_t* epoch,
                        int64_t* end) noexcept:

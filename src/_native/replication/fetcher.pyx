@@ -29,7 +29,9 @@ from libc.string cimport memcmp
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.segment cimport Segment
-from broker._native.log.turn cimport LOG_CORRUPT, LOG_GAP, LOG_OK, LogStatus, Turn, Watch
+from broker._native.log.turn cimport (
+    LOG_CORRUPT, LOG_GAP, LOG_OK, LogStatus, Turn, Watch, ready_remove,
+)
 from broker._native.messages.error_codes cimport (
     ERROR_FETCH_SESSION_ID_NOT_FOUND,
     ERROR_FETCH_SESSION_TOPIC_ID_ERROR,
@@ -37,6 +39,7 @@ from broker._native.messages.error_codes cimport (
     ERROR_OFFSET_OUT_OF_RANGE,
     ERROR_STALE_BROKER_EPOCH,
 )
+from broker._native.messages.fields cimport TOPIC_ID_SIZE
 from broker._native.replication.replica_table cimport (
     REPLICA_FORGOTTEN,
     REPLICA_NAMED,
@@ -53,7 +56,6 @@ from broker._native.replication.replica_table cimport (
 from broker._native.replication.reply_reader cimport (
     PARTITION_NONE,
     PARTITION_READ,
-    TOPIC_ID_SIZE,
     PartitionRead,
     ReplyHead,
     ReplyPartition,
@@ -529,7 +531,7 @@ cdef class ReplicaFetcher(Wait):
     cdef void release(self, Replica* replica) noexcept:
         cdef PartitionLog log = <PartitionLog>replica.log
         log.unwatch(&replica.watch)
-        self.unready(replica)
+        ready_remove(&replica.watch)
         self.unblock(replica)
         replica.log = NULL
         Py_DECREF(log)
@@ -537,20 +539,6 @@ cdef class ReplicaFetcher(Wait):
             table_move(&self.table, replica, REPLICA_FORGOTTEN)
         else:
             table_drop(&self.table, replica)
-
-    cdef void unready(self, Replica* replica) noexcept:
-        # By a walk, since it is rare.
-        cdef Watch** link = &self.owner.ready_head
-        cdef Watch* before = NULL
-        if not replica.watch.is_ready:
-            return
-        while link[0] != &replica.watch:
-            before = link[0]
-            link = &link[0].ready_next
-        link[0] = replica.watch.ready_next
-        if self.owner.ready_tail == &replica.watch:
-            self.owner.ready_tail = before
-        replica.watch.is_ready = False
 
     # ---- requests -------------------------------------------------------------------------------
 

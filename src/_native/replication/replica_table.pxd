@@ -2,7 +2,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from broker._native.log.turn cimport Watch
-from broker._native.replication.reply_reader cimport TOPIC_ID_SIZE
+from broker._native.messages.fields cimport TOPIC_ID_SIZE
 
 cdef enum:
     # States, which are indexes of `ReplicaTable.lists`.

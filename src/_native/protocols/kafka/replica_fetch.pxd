@@ -2,10 +2,11 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.log.segmented_log cimport LogSlice
-from broker._native.log.topic_table cimport TopicTable
+from broker._native.log.topic_table cimport TopicEntry, TopicTable
 from broker._native.log.turn cimport Watch
+from broker._native.messages.fields cimport TOPIC_ID_SIZE
 from broker._native.protocols.kafka.envelope cimport RequestHead
-from broker._native.protocols.kafka.fetch_request cimport TOPIC_ID_SIZE, FetchRequest, Wanted
+from broker._native.protocols.kafka.fetch_request cimport FetchRequest, Wanted
 from broker._native.protocols.kafka.parked_fetch cimport FetchStatus, ParkedFetch
 from broker._native.wire.connection cimport Connection
 from broker._native.wire.output_queue cimport OutputQueue
@@ -60,8 +61,8 @@ cdef class ReplicaSession(ParkedFetch):
     cdef void clear(self) noexcept
     cdef void apply(self, FetchRequest* request)
     cdef void forget(self, FetchRequest* request)
-    cdef void resolve(self, ReplicaNode* node)
-    cdef void examine(self, ReplicaNode* node)
+    cdef void resolve(self, ReplicaNode* node, TopicEntry entry)
+    cdef void examine(self, ReplicaNode* node, TopicEntry entry)
     cdef bint is_forgotten(self, ReplicaNode* node) noexcept
     cdef int16_t error_of(self, ReplicaNode* node) noexcept
     cdef bint has_records(self, ReplicaNode* node) noexcept

@@ -36,9 +36,8 @@ from libc.string cimport memcmp, memcpy
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.topic_table cimport TopicEntry
 from broker._native.log.turn cimport (
-    LOG_NOT_REPLICA, LOG_OFFLINE, LOG_OK, LOG_OUT_OF_RANGE, LogStatus,
+    LOG_NOT_REPLICA, LOG_OFFLINE, LOG_OK, LOG_OUT_OF_RANGE, LogStatus, ready_add, ready_remove,
 )
 from broker._native.messages.error_codes cimport (
     ERROR_FENCED_LEADER_EPOCH,
@@ -52,7 +51,7 @@ from broker._native.messages.error_codes cimport (
     ERROR_UNKNOWN_TOPIC_ID,
     ERROR_UNKNOWN_TOPIC_OR_PARTITION,
 )
-from broker._native.protocols.kafka.envelope cimport put_tags
+from broker._native.messages.fields cimport put_tags
 from broker._native.protocols.kafka.fetch_reply cimport (
     COPIED_MAX,
     DIVERGING_SIZE,
@@ -186,7 +185,7 @@ cdef class ReplicaSession(ParkedFetch):
             node.next.previous = node.previous
         self.count -= 1
         self.sessions.partitions -= 1
-        self.unmark(&node.watch)
+        ready_remove(&node.watch)
         if node.log != NULL:
             (<PartitionLog>node.log).unwatch(&node.watch)
             Py_DECREF(<object>node.log)
@@ -203,7 +202,7 @@ cdef class ReplicaSession(ParkedFetch):
             node = <ReplicaNode*>watch
             watch = watch.ready_next
             if node.sent_error != 0 or self.is_forgotten(node):
-                self.examine(node)
+                self.examine(node, self.topics.find_id(node.topic_id))
         for i in range(request.wanted):
             wanted = &request.named[i]
             node = self.node_of(wanted.topic_id, wanted.partition)
@@ -220,8 +219,8 @@ cdef class ReplicaSession(ParkedFetch):
             node.bytes_max = wanted.bytes_max
             node.sent_error = 0
             node.is_sent = False
-            self.examine(node)
-            self.mark(&node.watch)
+            self.examine(node, None if wanted.topic == NULL else <TopicEntry>wanted.topic)
+            ready_add(&node.watch)
         if request.forgotten > 0:
             self.forget(request)
 
@@ -241,9 +240,8 @@ cdef class ReplicaSession(ParkedFetch):
             if node != NULL:
                 self.drop(node)
 
-    cdef void resolve(self, ReplicaNode* node):
-        # Looks up the log that is led here now.
-        cdef TopicEntry entry = self.topics.find_id(node.topic_id)
+    cdef void resolve(self, ReplicaNode* node, TopicEntry entry):
+        # Looks up the log that is led here now; `entry` is the topic, None: it is unknown.
         cdef PartitionLog log = None
         node.refusal = ERROR_UNKNOWN_TOPIC_ID
         if entry is not None:
@@ -264,11 +262,11 @@ cdef class ReplicaSession(ParkedFetch):
             Py_INCREF(log)
             log.watch_as_replica(&node.watch)
 
-    cdef void examine(self, ReplicaNode* node):
+    cdef void examine(self, ReplicaNode* node, TopicEntry entry):
         # Compares a partition's position with its log and, if they agree, notes it in the log.
         cdef PartitionLog log
         cdef LogStatus status
-        self.resolve(node)
+        self.resolve(node, entry)
         node.is_diverging = node.is_divergence_sent = False
         if self.error_of(node) not in (0, ERROR_OFFSET_OUT_OF_RANGE):
             return
@@ -439,7 +437,7 @@ cdef class ReplicaSession(ParkedFetch):
                 parts += 1
             # What is left to send, or may be led here by the next request.
             if node.sent_error != 0 or self.has_records(node) or self.is_forgotten(node):
-                self.mark(&node.watch)
+                ready_add(&node.watch)
         if before != NULL:
             put_padded(at, parts + 1)
             queue_tags(queue)
@@ -535,10 +533,12 @@ cdef class ReplicaSessions:
         """Return the session that will answer a request, or None if Python serves it."""
         cdef TopicTable topics = connection.poller.topics
         cdef ReplicaSession session
+        cdef object known
         if topics.brokers is None:
             status[0] = FETCH_NOT_SERVED    # a standalone broker has no replicas
             return None
-        if request.replica_epoch != topics.brokers.get(request.replica_id):
+        known = topics.brokers.get(request.replica_id)
+        if known is None or request.replica_epoch != <int64_t>known:
             session = ReplicaSession(self, connection)
             session.error = ERROR_STALE_BROKER_EPOCH
         else:
