@@ -118,15 +118,12 @@ cdef class ReplicatedLog(SyncedLog):
         """Accept no more batches of any transaction."""
 
     def stop_accepting(self):
-        """Refuse appends, until `lead` of a new epoch: another broker will lead the partition.
+        """Refuse appends until it leads again, in another epoch or after it has followed: another
+        broker will lead the partition.
 
         Replicas are served and acknowledgements are sent as before.
         """
         self.is_stopped = True
-
-    def resume_accepting(self):
-        """Accept appends again: no other broker will lead it."""
-        self.is_stopped = False
 
     def set_isr(self, list isr not None, int32_t committed):
         """Set which replicas are in sync, and how many members the stored ISR has.
@@ -413,13 +410,6 @@ cdef class ReplicatedLog(SyncedLog):
         epoch[0] = known
         end[0] = known_end
         return True
-
-    def truncation_offset(self, int32_t epoch, int64_t end_offset):
-        """Return where to cut this copy, whose leader has the epoch up to `end_offset`."""
-        _, own_end = self.epoch_end(epoch)
-        if own_end < 0:
-            own_end = self.log_end_offset
-        return min(end_offset, own_end)
 
     def replica_states(self):
         """Return (broker id, broker epoch, end, caught up at) of the other replicas.

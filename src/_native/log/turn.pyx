@@ -191,11 +191,6 @@ cdef class Turn:
                 self.lagging.append(log)
         return found
 
-    @property
-    def lagging_count(self):
-        """How many logs the next `lag_scan` examines."""
-        return len(self.lagging)
-
     def end(self):
         """Write what is staged, for callers without an event loop (tests, tools)."""
         self.is_requested = False

@@ -332,18 +332,3 @@ def test_a_copy_diverges_where_its_last_epoch_ended_earlier_at_the_leader(
     assert leader.divergence(2, 5) is None
     assert leader.divergence(2, 6) == (2, 5)
     assert leader.divergence(-1, 9) is None
-
-
-def test_a_copy_is_cut_at_the_smaller_of_both_ends_of_the_common_epoch(
-    replicas: Replicas,
-) -> None:
-    log = replicas.log(2)
-    log.follow(7)
-    log.copy(
-        placed(BATCH, 0, 1) + placed(BATCH, 1, 4) + placed(BATCH, 2, 6),
-        high_watermark=0,
-    )
-    assert log.truncation_offset(4, 9) == 2  # its own epoch 4 ends at 2
-    assert log.truncation_offset(4, 1) == 1
-    assert log.truncation_offset(5, 9) == 2
-    assert log.truncation_offset(6, 9) == 3

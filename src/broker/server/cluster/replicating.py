@@ -36,6 +36,7 @@ from broker.model.errors import StorageError
 from broker.model.identifiers import id_to_text
 from broker.server.cluster.node import Node
 from broker.server.cluster.replica_link import Fetching, ReplicaLink
+from broker.storage.recovery.truncation import cut_point
 
 _EVENTS_PER_STEP = 64
 _FAILURES_PER_LINE = 40  # of one partition: about 20 seconds
@@ -317,7 +318,7 @@ class Replicating(Service):
         log = self._logs[item]
         kind, first, second = event
         if kind is ReplicaEvent.DIVERGING and second >= 0:
-            offset = min(second, _end_up_to(log, first))
+            offset = cut_point(log, first, second)
             _log.info(
                 "a replica and its leader have different histories: topic=%s partition=%d leader=%d"
                 " offset=%d high_watermark=%d end_offset=%d",
@@ -421,9 +422,3 @@ def _must_begin_at(log: CopiedLog, leader_start: int) -> bool:
     if log.log_start_offset == log.log_end_offset:
         return 0 <= leader_start != log.log_end_offset
     return leader_start > log.log_end_offset
-
-
-def _end_up_to(log: CopiedLog, epoch: int) -> int:
-    """Return the end of the largest epoch of a log up to one; 0 if the log has none."""
-    _, end = log.epoch_end(epoch)
-    return max(end, 0) if epoch < log.leader_epoch else log.log_end_offset

@@ -24,6 +24,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from broker._native.kernel import file_ops
 from broker._native.log import seal, truncation
@@ -45,6 +46,32 @@ from broker.storage.files import damages, swap
 from broker.storage.files.side_files import SideFiles
 
 _log = logging.getLogger(__name__)
+
+
+class EpochEnds(Protocol):
+    """What a log knows of its leader epochs: implemented by the native PartitionLog."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """The leader epoch of its last records."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset of the next record."""
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """Return the largest epoch up to this one, and its end; (-1, -1): there is none."""
+
+
+def cut_point(log: EpochEnds, epoch: int, end_offset: int) -> int:
+    """Return where to cut a copy whose leader has an epoch up to an offset, and not what follows.
+
+    That is where the largest epoch up to that one ends in the copy, if it ends earlier.
+    """
+    if epoch >= log.leader_epoch:
+        return min(end_offset, log.log_end_offset)
+    _, own_end = log.epoch_end(epoch)
+    return min(end_offset, max(own_end, 0))
 
 
 class Truncation:

@@ -12,6 +12,7 @@ from broker.segments import text_files
 from broker.segments.digests import Digest
 from broker.segments.names import ABORTED, INDEX, LOG, TIME_INDEX, file_name
 from broker.storage.files import digests
+from broker.storage.recovery.truncation import cut_point
 from tests.support.batches import header
 from tests.support.cut_log import CutLog, content_of, files_of, kept, reading, state_of
 from tests.support.native_log import NOW_MS, appended, records
@@ -326,6 +327,20 @@ def test_a_cut_before_damage_that_is_partly_deleted_keeps_the_log_start(
     stored = content_of(log)
     after = CutLog(broker.path, COMMIT).open()
     assert (after.log_start_offset, content_of(after)) == (bases[1] + start, stored)
+
+
+def test_a_copy_is_cut_at_the_smaller_of_both_ends_of_the_common_epoch(broker: CutLog) -> None:
+    log = broker.make()
+    log.start_epoch(4)
+    appended(log, records(2))
+    log.start_epoch(6)
+    appended(log, records())
+
+    assert cut_point(log, 4, 9) == 2  # its own epoch 4 ends at 2
+    assert cut_point(log, 4, 1) == 1
+    assert cut_point(log, 5, 9) == 2
+    assert cut_point(log, 6, 9) == 3
+    assert cut_point(log, -1, 9) == 0
 
 
 def test_epochs_of_what_a_crash_has_lost_are_removed_durably(broker: CutLog) -> None:
