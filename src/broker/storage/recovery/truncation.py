@@ -86,8 +86,8 @@ class Truncation:
         """Remove all batches that have an offset from `offset` on. StorageError when that fails.
 
         Epochs that begin there or later are removed even if no batch is: a leader's epoch may have
-        begun at the end of this log without one. If the damage there begins below the log start, the
-        log begins anew at its start: what was deleted must not be copied again.
+        begun at the end of this log without one. If the damage there begins below the log start,
+        the log begins anew at its start: what was deleted must not be copied again.
         """
         if offset < log.segment_entries[0][0]:
             self.begin_anew(log, offset)
