@@ -305,6 +305,8 @@ class Storage:
             if is_anew:
                 self._partitions.begin_anew(log, offset)
             else:
+                for _ in self._partitions.read_before_cut(log, offset):
+                    pass
                 self._partitions.truncate(log, offset)
         except DiskFull:
             log.end_hold()
