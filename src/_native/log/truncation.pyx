@@ -72,7 +72,8 @@ cdef class EarlierProducers:
         if self.segment is None:
             if not self.left:
                 return False
-            self.begin(*self.left.pop())
+            base_offset, end_offset = self.left.pop()
+            self.begin(base_offset, end_offset)
         stop = self.scan.position + bytes_max
         while self.scan.position < stop:
             if not next_batch(self.chunk, self.segment, &self.scan, &info, &status):
