@@ -20,7 +20,7 @@ from broker._native.kernel.cursor cimport (
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicEntry
 from broker._native.messages.fields cimport (
-    read_count, read_string, read_tag, read_tag_count, read_tags,
+    TOPIC_ID_SIZE, read_count, read_string, read_tag, read_tag_count, read_tags,
 )
 
 from broker.model import limits

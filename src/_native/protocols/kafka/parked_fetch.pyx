@@ -5,7 +5,7 @@ a partition is, what is enough and what the reply has is that of its subclasses:
 consumers (fetch.pyx) and those of replicas (replica_fetch.pyx).
 """
 
-from broker._native.log.turn cimport ready_add
+from broker._native.log.turn cimport Watch, ready_add
 
 
 cdef class ParkedFetch(Wait):
