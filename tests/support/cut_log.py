@@ -132,6 +132,8 @@ class CutLog:
         """Cut the log, as the loop has it done."""
         log.begin_loading()
         assert log.hold()
+        for _ in self.partitions.read_before_cut(log, offset):
+            pass
         self.partitions.truncate(log, offset)
         log.end_hold()
         log.end_loading()

@@ -172,6 +172,8 @@ cdef class AwaitedLog:
     cdef void wake_all(self) noexcept
 
 
+cdef void ready_add(Watch* watch) noexcept
+cdef void ready_remove(Watch* watch) noexcept
 cdef void acks_add(AckList* acks, AckWaiter* waiter) noexcept nogil
 cdef void acks_reach(Turn turn, AckList* acks, int64_t end) noexcept
 cdef void acks_fail(Turn turn, AckList* acks, LogStatus status) noexcept

@@ -191,11 +191,6 @@ cdef class Turn:
                 self.lagging.append(log)
         return found
 
-    @property
-    def lagging_count(self):
-        """How many logs the next `lag_scan` examines."""
-        return len(self.lagging)
-
     def end(self):
         """Write what is staged, for callers without an event loop (tests, tools)."""
         self.is_requested = False
@@ -383,19 +378,47 @@ cdef class AwaitedLog:
             self.callbacks.append((offset, callback))
 
 
+cdef void ready_add(Watch* watch) noexcept:
+    """Append a watch to its owner's ready list, unless it is there."""
+    cdef WatchOwner* owner = watch.owner
+    if watch.is_ready:
+        return
+    watch.is_ready = True
+    watch.ready_next = NULL
+    if owner.ready_head == NULL:
+        owner.ready_head = watch
+    else:
+        owner.ready_tail.ready_next = watch
+    owner.ready_tail = watch
+
+
+cdef void ready_remove(Watch* watch) noexcept:
+    """Remove a watch from its owner's ready list, by a walk: that is rare."""
+    cdef WatchOwner* owner = watch.owner
+    cdef Watch* before = NULL
+    cdef Watch* other = owner.ready_head
+    if not watch.is_ready:
+        return
+    watch.is_ready = False
+    while other != watch:
+        if other == NULL:
+            return    # an answer that found no memory had not come to it
+        before = other
+        other = other.ready_next
+    if before == NULL:
+        owner.ready_head = watch.ready_next
+    else:
+        before.ready_next = watch.ready_next
+    if owner.ready_tail == watch:
+        owner.ready_tail = before
+
+
 cdef void wake_list(Turn turn, Watch* watch) noexcept:
     # O(watches that were not ready yet).
     cdef WatchOwner* owner
     while watch != NULL:
         owner = watch.owner
-        if not watch.is_ready:
-            watch.is_ready = True
-            watch.ready_next = NULL
-            if owner.ready_head == NULL:
-                owner.ready_head = watch
-            else:
-                owner.ready_tail.ready_next = watch
-            owner.ready_tail = watch
+        ready_add(watch)
         if owner.is_parked and not owner.is_woken:
             owner.is_woken = True
             owner.woken_next = NULL

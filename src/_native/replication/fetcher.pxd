@@ -53,7 +53,6 @@ cdef class ReplicaFetcher(Wait):
     cdef void end_blocking(self)
     cdef void fail(self, Replica* replica, object kind, object first, object second)
     cdef void release(self, Replica* replica) noexcept
-    cdef void unready(self, Replica* replica) noexcept
     cdef void forget_session(self) noexcept
     cdef bint must_ask(self) noexcept
     cdef bint ask(self, Connection connection)

@@ -29,7 +29,9 @@ from libc.string cimport memcmp
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.segment cimport Segment
-from broker._native.log.turn cimport LOG_CORRUPT, LOG_GAP, LOG_OK, LogStatus, Turn, Watch
+from broker._native.log.turn cimport (
+    LOG_CORRUPT, LOG_GAP, LOG_OK, LogStatus, Turn, Watch, ready_remove,
+)
 from broker._native.messages.error_codes cimport (
     ERROR_FETCH_SESSION_ID_NOT_FOUND,
     ERROR_FETCH_SESSION_TOPIC_ID_ERROR,
@@ -37,6 +39,7 @@ from broker._native.messages.error_codes cimport (
     ERROR_OFFSET_OUT_OF_RANGE,
     ERROR_STALE_BROKER_EPOCH,
 )
+from broker._native.messages.fields cimport TOPIC_ID_SIZE
 from broker._native.replication.replica_table cimport (
     REPLICA_FORGOTTEN,
     REPLICA_NAMED,
@@ -53,7 +56,6 @@ from broker._native.replication.replica_table cimport (
 from broker._native.replication.reply_reader cimport (
     PARTITION_NONE,
     PARTITION_READ,
-    TOPIC_ID_SIZE,
     PartitionRead,
     ReplyHead,
     ReplyPartition,
@@ -210,7 +212,7 @@ cdef class ReplicaFetcher(Wait):
     @property
     def partitions(self):
         """How many partitions are copied."""
-        return self.table.count - <uint32_t>self.table.lists[REPLICA_FORGOTTEN].count
+        return self.table.map.count - <uint32_t>self.table.lists[REPLICA_FORGOTTEN].count
 
     def connect(self, Poller poller not None, int fd, str peer_host):
         """Ask over this socket, which is connected and not blocking, and is the poller's now."""
@@ -237,8 +239,8 @@ cdef class ReplicaFetcher(Wait):
         Py_INCREF(log)
         replica.log = <PyObject*>log
         replica.epoch = epoch
-        replica.watch.owner = &self.owner
-        log.watch_as_replica(&replica.watch)
+        replica.named.watch.owner = &self.owner
+        log.watch_as_replica(&replica.named.watch)
         self.settle(replica)
         self.request_turn()
 
@@ -419,7 +421,7 @@ cdef class ReplicaFetcher(Wait):
             table_move(&self.table, replica, REPLICA_SYNCING)
             replica.is_blocking = True
             self.blocking += 1
-            log.watch_as_replica(&replica.watch)
+            log.watch_as_replica(&replica.named.watch)
         elif log.log_start_offset > replica.named_start:
             table_move(&self.table, replica, REPLICA_TO_NAME)    # the leader may wait for that
 
@@ -463,7 +465,7 @@ cdef class ReplicaFetcher(Wait):
         if not takes_records(log):
             self.fail(replica, ReplicaEvent.FAILED, 0, 0)
         elif is_durable(log):
-            log.unwatch(&replica.watch)
+            log.unwatch(&replica.named.watch)
             table_move(&self.table, replica, REPLICA_TO_NAME)
             self.unblock(replica)
             self.lose_patience()
@@ -528,8 +530,8 @@ cdef class ReplicaFetcher(Wait):
 
     cdef void release(self, Replica* replica) noexcept:
         cdef PartitionLog log = <PartitionLog>replica.log
-        log.unwatch(&replica.watch)
-        self.unready(replica)
+        log.unwatch(&replica.named.watch)
+        ready_remove(&replica.named.watch)
         self.unblock(replica)
         replica.log = NULL
         Py_DECREF(log)
@@ -537,20 +539,6 @@ cdef class ReplicaFetcher(Wait):
             table_move(&self.table, replica, REPLICA_FORGOTTEN)
         else:
             table_drop(&self.table, replica)
-
-    cdef void unready(self, Replica* replica) noexcept:
-        # By a walk, since it is rare.
-        cdef Watch** link = &self.owner.ready_head
-        cdef Watch* before = NULL
-        if not replica.watch.is_ready:
-            return
-        while link[0] != &replica.watch:
-            before = link[0]
-            link = &link[0].ready_next
-        link[0] = replica.watch.ready_next
-        if self.owner.ready_tail == &replica.watch:
-            self.owner.ready_tail = before
-        replica.watch.is_ready = False
 
     # ---- requests -------------------------------------------------------------------------------
 
@@ -622,9 +610,9 @@ cdef class ReplicaFetcher(Wait):
             replica = self.table.lists[REPLICA_TO_NAME].first
             if left == 0:
                 left = same_topic(replica, count - _i)
-                at = put_topic(at, replica.topic_id, <uint32_t>left)
+                at = put_topic(at, replica.named.topic_id, <uint32_t>left)
             log = <PartitionLog>replica.log
-            partition.partition = replica.partition
+            partition.partition = replica.named.partition
             partition.leader_epoch = replica.epoch
             partition.offset = log.log_end_offset
             # (A log that was begun anew, and has nothing yet, has no history.)
@@ -649,8 +637,8 @@ cdef class ReplicaFetcher(Wait):
             replica = self.table.lists[REPLICA_FORGOTTEN].first
             if left == 0:
                 left = same_topic(replica, count - _i)
-                at = put_topic(at, replica.topic_id, <uint32_t>left)
-            at = put_forgotten(at, replica.partition)
+                at = put_topic(at, replica.named.topic_id, <uint32_t>left)
+            at = put_forgotten(at, replica.named.partition)
             table_drop(&self.table, replica)
             left -= 1
             if left == 0:
@@ -670,7 +658,7 @@ cdef int32_t same_topic(const Replica* first, int32_t count_max) noexcept nogil:
     cdef const Replica* replica = first
     cdef int32_t count = 0
     while replica != NULL and count < count_max and (
-            memcmp(replica.topic_id, first.topic_id, TOPIC_ID_SIZE) == 0):
+            memcmp(replica.named.topic_id, first.named.topic_id, TOPIC_ID_SIZE) == 0):
         replica = replica.next
         count += 1
     return count
@@ -682,7 +670,8 @@ cdef uint32_t topics_of(const Replica* replica, int32_t count) noexcept nogil:
     cdef uint32_t topics = 0
     cdef int32_t _i
     for _i in range(count):
-        if before == NULL or memcmp(replica.topic_id, before.topic_id, TOPIC_ID_SIZE) != 0:
+        if before == NULL or memcmp(
+                replica.named.topic_id, before.named.topic_id, TOPIC_ID_SIZE) != 0:
             topics += 1
         before = replica
         replica = replica.next

@@ -339,7 +339,20 @@ def test_one_that_stays_behind_is_lagging(replicas: Replicas) -> None:
     assert turn.lag_scan(turn.steady_ms + 1, LAG_MS) == [(replicas.leader, 3)]
     replicas.leader.report(3, 1)
     assert turn.lag_scan(turn.steady_ms + 1, LAG_MS) == []
-    assert turn.lagging_count == 0
+
+
+def test_one_that_lags_before_and_after_the_others_are_removed_is_found_once(
+    replicas: Replicas,
+) -> None:
+    turn = replicas.all[1].logs.turn
+    fill(replicas, 1)
+
+    replicas.leader.lead(1, 1, [1], [1])
+    replicas.leader.lead(1, 1, [1, 3], [1, 3])
+    turn.steady_ms += LAG_MS + 1
+
+    for _ in range(2):
+        assert turn.lag_scan(turn.steady_ms, LAG_MS) == [(replicas.leader, 3)]
 
 
 def test_one_at_the_end_is_not_lagging_however_long_ago_it_reported(replicas: Replicas) -> None:
@@ -469,7 +482,8 @@ def test_a_leader_that_stops_accepting_refuses_appends_and_completes_what_it_has
     assert replicas.leader.is_led  # what it acknowledges is valid
     replicas.replicate()
     assert called == [True]
-    replicas.leader.resume_accepting()
+    replicas.leader.follow(1)
+    replicas.leader.lead(1, 1, replicas.ids, replicas.ids)  # it has no successor after all
     assert replicas.leader.append(BATCH).status is AppendStatus.APPENDED
 
 

@@ -128,7 +128,7 @@ class ReplicationAudit:
         kept = max(end, self.deleted[item])  # what is deleted need not be there
         if kept < seen.watermark and seen.end > self._starts[key]:  # it is not empty
             raise Violation(f"{seen.process} cuts {item} to {end}, below {seen.watermark}")
-        seen.watermark = log.high_watermark
+        seen.watermark = min(log.high_watermark, _end(log))
         self._epochs[key] = {}
         self._durable[key] = min(self._durable[key], end)
         seen.end = self._starts[key] = log.segment_entries[0][0]

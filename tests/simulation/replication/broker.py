@@ -16,6 +16,7 @@ from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState
 from broker.core.cluster.writes import Item, Write
 from broker.model.log_results import AppendStatus, LogState
+from broker.storage.recovery.truncation import cut_point
 from tests.simulation.cluster.broker import SimulatedBroker
 from tests.simulation.cluster.store import Failure, Outcome
 from tests.simulation.replication.batches import split
@@ -273,10 +274,12 @@ class ReplicatedBroker(SimulatedBroker):
         isr = list(self._isr.maximal(item))
         is_new = log.is_follower or log.known_epoch != state.leader_epoch
         accepts = state.successor == NO_LEADER
-        if is_new or (accepts and item in self._stopping):
-            self.lead(log, state, isr, self._isr.committed(item))
-            log.resume_accepting()
+        if accepts and item in self._stopping:
+            log.follow(state.leader_epoch)  # a leader that has stopped leads anew
+            is_new = True
+        if is_new:
             self._stopping.discard(item)
+            self.lead(log, state, isr, self._isr.committed(item))
         log.set_isr(isr, self._isr.committed(item))
         if is_new:
             log.elected()
@@ -482,7 +485,7 @@ class ReplicatedBroker(SimulatedBroker):
 
     def cut_point(self, log: Any, diverging: tuple[int, int]) -> int:
         """Return where to cut a log whose leader names the end of an epoch."""
-        return int(log.truncation_offset(*diverging))
+        return cut_point(log, *diverging)
 
     def _change(self, item: Item, log: Any, end: int, *, is_anew: bool = False) -> None:
         """Cut what the leader has not, or begin anew where it begins, in the I/O thread."""

@@ -203,7 +203,7 @@ class Storage:
                 file_ops.truncate(path, size)
                 file_ops.sync_file(path)
                 later = sorted(each for each in path.parent.glob("*.log") if each.name > path.name)
-                # A start that reads this file finds the hole; others are found by checks.
+                # A start that reads this file finds the hole; others may be found by checks only.
                 is_read = bool(later) and int(later[0].stem) > recovery_point
                 if not is_read or self._rng.random() < 0.3:
                     file_ops.remove_all([str(each) for each in later])
@@ -305,6 +305,8 @@ class Storage:
             if is_anew:
                 self._partitions.begin_anew(log, offset)
             else:
+                for _ in self._partitions.read_before_cut(log, offset):
+                    pass
                 self._partitions.truncate(log, offset)
         except DiskFull:
             log.end_hold()

@@ -60,7 +60,8 @@ class Known(NamedTuple):
         """Return a changed state as the next one: without the members that were lost before.
 
         With them it would name them as of its own revision. A leader among them has failed. Those
-        that have `joined` have everything by now. What is known of absent members is kept.
+        that have `joined` have everything by now. What is known of absent members is kept, and who
+        the last members were.
         """
         members = self.state.isr + self.state.elr
         lost = {each for each in members if self.is_lost(each) and each not in joined}
@@ -72,7 +73,18 @@ class Known(NamedTuple):
             absent = tuple(
                 [(each, self._as_of(each)) for each in members if each not in self.brokers]
             )
-        return changed._replace(partition_epoch=self.state.partition_epoch + 1, absent=absent)
+        return changed._replace(
+            partition_epoch=self.state.partition_epoch + 1,
+            absent=absent,
+            last_known=self._last_known(changed),
+        )
+
+    def _last_known(self, changed: PartitionState) -> Replicas:
+        """Return who was a member until a changed state has none, in the order of the replicas."""
+        if changed.isr or changed.elr:
+            return ()
+        last = self.state.last_known or self.state.isr + self.state.elr
+        return tuple([each for each in changed.replicas if each in last])
 
     def _without(self, lost: set[int], changed: PartitionState) -> PartitionState:
         leader = changed.leader

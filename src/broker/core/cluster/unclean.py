@@ -22,7 +22,7 @@ def warn(
     topic = image.topics.get(item[0])
     _log.warning(
         "unclean election, acknowledged records may be lost: topic=%s partition=%d leader=%d"
-        " leader_epoch=%d isr_before=%s elr_before=%s replicas=%s",
+        " leader_epoch=%d isr_before=%s elr_before=%s last_known=%s replicas=%s",
         *("(deleted)" if topic is None else topic.name, item[1], new.leader, new.leader_epoch),
-        *(old.isr, old.elr, known),
+        *(old.isr, old.elr, old.last_known, known),
     )

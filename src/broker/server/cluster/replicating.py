@@ -4,7 +4,8 @@ The plan (core/cluster/following_plan) says from whom each followed partition is
 fetcher does so natively, until it has an event:
 
     the leader's log has another history   the log is truncated to where both are the same
-    the leader's log begins after its end  the log is begun anew there
+    the leader's log begins after its end  the log is begun anew there; also when the log is empty
+                                           and begins after the leader's end
     the leader or the log refuses          it is tried again in a while, or when the image changes
 
 A log is truncated by a thread, while it is held: nobody copies or uses it.
@@ -35,6 +36,7 @@ from broker.model.errors import StorageError
 from broker.model.identifiers import id_to_text
 from broker.server.cluster.node import Node
 from broker.server.cluster.replica_link import Fetching, ReplicaLink
+from broker.storage.recovery.truncation import cut_point
 
 _EVENTS_PER_STEP = 64
 _FAILURES_PER_LINE = 40  # of one partition: about 20 seconds
@@ -316,17 +318,17 @@ class Replicating(Service):
         log = self._logs[item]
         kind, first, second = event
         if kind is ReplicaEvent.DIVERGING and second >= 0:
-            offset = min(second, _end_up_to(log, first))
+            offset = cut_point(log, first, second)
             _log.info(
                 "a replica and its leader have different histories: topic=%s partition=%d leader=%d"
                 " offset=%d high_watermark=%d end_offset=%d",
                 *(log.topic, log.partition, leader, offset, log.high_watermark, log.log_end_offset),
             )
             self._cut(item, log, self._cutting.truncate, offset)
-        elif kind is ReplicaEvent.OUT_OF_RANGE and first > log.log_end_offset:
+        elif kind is ReplicaEvent.OUT_OF_RANGE and _must_begin_at(log, first):
             _log.warning(
-                "a replica begins anew, its leader has no records before: topic=%s partition=%d"
-                " leader=%d end_offset=%d leader_start=%d",
+                "a replica begins anew where its leader does: topic=%s partition=%d leader=%d"
+                " end_offset=%d leader_start=%d",
                 *(log.topic, log.partition, leader, log.log_end_offset, first),
             )
             self._cut(item, log, self._cutting.begin_anew, first)
@@ -411,7 +413,12 @@ class Replicating(Service):
                 self._something.set()
 
 
-def _end_up_to(log: CopiedLog, epoch: int) -> int:
-    """Return the end of the largest epoch of a log up to one; 0 if the log has none."""
-    _, end = log.epoch_end(epoch)
-    return max(end, 0) if epoch < log.leader_epoch else log.log_end_offset
+def _must_begin_at(log: CopiedLog, leader_start: int) -> bool:
+    """Return whether a log that ends outside of its leader's begins anew at that one's start.
+
+    One without records may also have begun after the leader's end: an unclean election has made a
+    leader of a broker that has less than the one it was begun anew for.
+    """
+    if log.log_start_offset == log.log_end_offset:
+        return 0 <= leader_start != log.log_end_offset
+    return leader_start > log.log_end_offset

@@ -19,7 +19,7 @@ another topic, or to none in the metadata store, is renamed to a name with `-str
 
 import logging
 from collections import ChainMap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -405,6 +405,10 @@ class Partitions:
         return owner is not None and owner != topic_id
 
     # ---- cut ---------------------------------------------------------------------------------
+
+    def read_before_cut(self, log: PartitionLog, offset: int) -> Iterator[None]:
+        """Read in steps what `truncate` needs of the segments before the cut; as `truncate`."""
+        return self._truncation.read_before(log, offset)
 
     def truncate(self, log: PartitionLog, offset: int) -> None:
         """Remove what a replica has from an offset on; in the I/O thread, while it is held.

@@ -162,6 +162,18 @@ def test_a_high_watermark_that_moves_ends_a_wait_a_short_time_later(
     assert time.monotonic() - begun > REPLICA_NEWS_DELAY_MS / 2000
 
 
+def test_a_replica_that_follows_in_another_epoch_hears_the_high_watermark_again(
+    cluster: Wire, replica: Replica
+) -> None:
+    write(cluster, 0)
+    assert answered(replica.ask(wanted(0, 2, last=0)))[0]["high_watermark"] == 2
+    lead(cluster.log(), epoch=1)
+
+    replica.send(wanted(0, 2, epoch=1, last=0), max_wait_ms=WAIT_MS)
+
+    assert answered(replica.answer())[0]["high_watermark"] == 2
+
+
 def test_the_replica_that_moves_the_high_watermark_hears_of_it_a_short_time_later(
     cluster: Wire, replica: Replica
 ) -> None:

@@ -380,6 +380,25 @@ async def test_a_replica_that_ends_before_its_leader_begins_is_begun_anew(tmp_pa
 
 
 @in_a_loop
+async def test_an_empty_replica_that_begins_after_its_leaders_end_is_begun_anew(
+    tmp_path: Path,
+) -> None:
+    async with brokers(tmp_path) as all_of_them:
+        leading = all_of_them.leaders[1].found[0]
+        appended(leading, records(5))
+        appended(leading, records())
+        all_of_them.leaders[1].logs.sync(leading)
+        leading.move_log_start(5)
+        all_of_them.lead(1)
+        truncation.recreate(all_of_them.own.found[0], 100)
+
+        all_of_them.follow()
+
+        await all_of_them.until(lambda: bool(all_of_them.cutting.cut))
+        assert all_of_them.cutting.cut == [("begin anew", 0, 5)]
+
+
+@in_a_loop
 async def test_a_replica_begins_with_the_batch_that_its_leader_starts_in(tmp_path: Path) -> None:
     async with brokers(tmp_path) as all_of_them:
         leading = all_of_them.leaders[1].found[0]
