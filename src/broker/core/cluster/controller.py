@@ -32,7 +32,7 @@ slices, and so does writing: `work` is one slice.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from broker.core.cluster import election, eligibility, reassignment, records, unclean
+from broker.core.cluster import election, eligibility, reassignment, records
 from broker.core.cluster.balance import Balancing, prefer
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.growth import Growth, grown
@@ -40,6 +40,7 @@ from broker.core.cluster.image import ClusterImage, Delta
 from broker.core.cluster.records import ControllerClaim, PartitionState, Replicas, Transaction
 from broker.core.cluster.scan import Scan
 from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
+from broker.core.cluster.unclean import UncleanElections
 from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
 from broker.model.limits import DELETED_TOPIC_DAYS, DELETED_TOPICS_LOOK_MS
 from broker.storage import metadata
@@ -108,6 +109,7 @@ class Controller:
         "_settings",
         "_to_ask",
         "_topic_settings",
+        "_unclean",
         "_wall_ms",
         "_writes",
         "growths",
@@ -145,6 +147,7 @@ class Controller:
         self._to_ask: dict[Item, None] = {}
         self._asked: set[Item] = set()  # to be asked, or asked
         self._most_first: dict[Item, Sequence[int]] = {}  # the answers
+        self._unclean = UncleanElections(image)
         self._factors = {} if settings.is_shared else dict(settings.internal_factors)
         self._topic_settings = TopicSettings(image, lambda: settings.defaults)
         self._growth: Growth | None = None
@@ -301,6 +304,7 @@ class Controller:
     def applied(self, write: Write, revision: int) -> None:
         """Report that the store has applied a transaction."""
         self._writes.applied(write, revision)
+        self._unclean.applied(write.items)
 
     def refused(self, write: Write, now_ms: int) -> None:
         """Report that a guard of a transaction did not hold."""
@@ -335,6 +339,7 @@ class Controller:
             return self._decide_deleted(topic_id)
         found = eligibility.known(self._image, topic_id, partition)
         guard = self._image.guard(topic_id, partition)
+        self._unclean.decided_again(item, None if found is None else found.state)
         if found is None:
             self._preferring.discard(item)
             self._growing.pop(item, None)
@@ -343,7 +348,7 @@ class Controller:
         changed = self._next_state(found, item)
         most_first = self._most_first.pop(item, ())
         if changed is not None and _is_unclean(found, changed) and not self._settings.is_shared:
-            unclean.warn(self._image, item, found.state, changed, most_first)
+            self._unclean.decided(item, found.state, changed, most_first)
         target = self._growing.pop(item, None)
         if changed is None and target is not None:
             changed = grown(found, target)
