@@ -338,11 +338,11 @@ class Controller:
         if partition == _DELETED:
             return self._decide_deleted(topic_id)
         found = eligibility.known(self._image, topic_id, partition)
-        guard = self._image.guard(topic_id, partition)
         self._unclean.decided_again(item, None if found is None else found.state)
         if found is None:
             self._preferring.discard(item)
             self._growing.pop(item, None)
+            guard = self._image.guard(topic_id, partition)
             has_key = topic_id not in self._image.topics and isinstance(guard, Unchanged)
             return ((guard,), Delete(guard.key)) if has_key else None
         changed = self._next_state(found, item)
@@ -358,8 +358,7 @@ class Controller:
                 changed = prefer(self._image, item, found, is_shared=self._settings.is_shared)
         if changed is None:
             return None
-        guards = (guard, *found.guards(changed))
-        return guards, Put(guard.key, records.partition_value(changed))
+        return eligibility.change(self._image, item, found, changed)
 
     def _decide_deleted(self, topic_id: bytes) -> Change | None:
         stored = self._image.deleted.get(topic_id)

@@ -23,7 +23,7 @@ from broker.core.cluster import election, eligibility, records
 from broker.core.cluster.image import ClusterImage, Delta
 from broker.core.cluster.topic_settings import TopicSettings
 from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
-from broker.storage.metadata import CreatedAt, Put
+from broker.storage.metadata import CreatedAt
 
 
 class FailedLogs:
@@ -112,6 +112,4 @@ class FailedLogs:
         changed = election.give_up(found, self._broker_id, self._settings.topic(item[0]))
         if changed is None:
             return None
-        guard = self._image.guard(*item)
-        guards = (guard, *found.guards(changed))
-        return guards, Put(guard.key, records.partition_value(changed))
+        return eligibility.change(self._image, item, found, changed)

@@ -20,7 +20,7 @@ from broker.core.cluster.records import NO_LEADER
 from broker.core.cluster.scan import Scan
 from broker.core.cluster.slices import Slices
 from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
-from broker.storage.metadata import CreatedAt, Put
+from broker.storage.metadata import CreatedAt
 
 
 class HandOver:
@@ -145,9 +145,7 @@ class HandOver:
         if changed is None:
             self._blocked[item] = None
             return None
-        guard = self._image.guard(*item)
-        guards = (guard, *found.guards(changed))
-        return guards, Put(guard.key, records.partition_value(changed))
+        return eligibility.change(self._image, item, found, changed)
 
 
 def could_be_led_by_others(image: ClusterImage, broker_id: int) -> Slices[bool]:

@@ -37,7 +37,7 @@ from broker.core.cluster.scan import Scan
 from broker.core.cluster.topic_settings import TopicSettings
 from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
 from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP
-from broker.storage.metadata import CreatedAt, Put
+from broker.storage.metadata import CreatedAt
 
 
 class _Joining:
@@ -246,8 +246,7 @@ class IsrChanges:
         if set(isr) == set(state.isr) and set(elr) == set(state.elr):
             return None
         changed = found.next(state._replace(isr=isr, elr=elr), added)
-        guard = self._image.guard(*item)
-        return (guard, *found.guards(changed)), Put(guard.key, records.partition_value(changed))
+        return eligibility.change(self._image, item, found, changed)
 
     def _checked(self, item: Item, state: PartitionState) -> list[int]:
         """Return whom to add: those that were in sync when the log waited for them already."""
