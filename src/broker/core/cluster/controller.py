@@ -37,11 +37,11 @@ from broker.core.cluster.balance import Balancing, prefer
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.growth import Growth, grown
 from broker.core.cluster.image import ClusterImage, Delta
+from broker.core.cluster.machine import Machine
 from broker.core.cluster.records import ControllerClaim, PartitionState, Replicas, Transaction
-from broker.core.cluster.scan import Scan
 from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
 from broker.core.cluster.unclean import UncleanElections
-from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
+from broker.core.cluster.writes import Change, Item, Write
 from broker.model.limits import DELETED_TOPIC_DAYS, DELETED_TOPICS_LOOK_MS
 from broker.storage import metadata
 from broker.storage.metadata import Absent, CreatedAt, Delete, Put, Unchanged
@@ -86,7 +86,7 @@ def claim(
     )
 
 
-class Controller:
+class Controller(Machine):
     """The work of the controller for one term of office."""
 
     __slots__ = (
@@ -99,19 +99,16 @@ class Controller:
         "_factors",
         "_growing",
         "_growth",
-        "_image",
         "_is_growth_due",
         "_looks",
         "_most_first",
         "_order",
         "_preferring",
-        "_scan",
         "_settings",
         "_to_ask",
         "_topic_settings",
         "_unclean",
         "_wall_ms",
-        "_writes",
         "growths",
     )
 
@@ -134,12 +131,9 @@ class Controller:
             asks_for_ends: whether `take_asked` is asked for; else any replica is elected uncleanly.
         """
         assert image.controller is not None
-        self._image = image
         self._settings = settings
         self._epoch = image.controller.epoch
-        fence = CreatedAt(records.CONTROLLER, self._epoch)
-        self._writes = GuardedWrites(image, fence, self._decide)
-        self._scan = Scan(image)
+        super().__init__(image, CreatedAt(records.CONTROLLER, self._epoch))
         self._looks = 0  # slices since the last transaction
         self._balancing: Balancing | None = None
         self._preferring: set[Item] = set()
@@ -264,10 +258,7 @@ class Controller:
         )
 
     def work(self) -> Write | None:
-        """Work for one slice of at most 2 ms; return a transaction if one is complete.
-
-        Its outcome is reported with `applied`, `refused` or `unknown`.
-        """
+        """Work for one slice, as any machine."""
         if not self.is_in_office:
             return None
         writes = self._writes
@@ -303,16 +294,8 @@ class Controller:
 
     def applied(self, write: Write, revision: int) -> None:
         """Report that the store has applied a transaction."""
-        self._writes.applied(write, revision)
+        super().applied(write, revision)
         self._unclean.applied(write.items)
-
-    def refused(self, write: Write, now_ms: int) -> None:
-        """Report that a guard of a transaction did not hold."""
-        self._writes.refused(write, now_ms)
-
-    def unknown(self, write: Write, now_ms: int) -> None:
-        """Report that the outcome of a transaction is not known."""
-        self._writes.unknown(write, now_ms)
 
     # ---- decisions
     # ---------------------------------------------------------------------------------------------
