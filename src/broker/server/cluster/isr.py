@@ -10,20 +10,18 @@ from typing import Protocol
 
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
-from broker.core.cluster.image import Delta
 from broker.core.cluster.isr import IsrChanges
-from broker.core.cluster.records import NO_EPOCH, Replicas
+from broker.core.cluster.records import Replicas
 from broker.core.cluster.topic_settings import TopicSettings
 from broker.core.cluster.writes import Item
 from broker.core.scheduling.steps import in_parts, in_steps, next_step
-from broker.core.service import Service
 from broker.model.limits import (
     CLUSTER_PARTITIONS_PER_STEP,
     REPLICAS_CHECKED_SECONDS,
     REPLICAS_IDLE_SECONDS,
 )
+from broker.server.cluster.machine_driver import MachineDriver
 from broker.server.cluster.node import Node
-from broker.server.cluster.writing import Writing
 
 _LAG_CHECKS = 2  # in replica.lag.time.max.ms
 _EVENTS_PER_STEP = CLUSTER_PARTITIONS_PER_STEP // 2  # each is looked at, and its log is told
@@ -36,28 +34,22 @@ class Led(Protocol):
         """Return the log of a partition that it leads."""
 
 
-class InSync(Service):
+class InSync(MachineDriver[IsrChanges]):
     """The ISRs of what this broker leads, in each of its incarnations."""
 
     name = "in-sync replicas"
-    is_essential = True
 
     def __init__(
         self, node: Node, led: Led, turn: Turn, settings: TopicSettings, lag_ms: int
     ) -> None:
         """Do nothing before `run`; `lag_ms` is replica.lag.time.max.ms."""
-        self._node = node
+        super().__init__(node)
         self._led = led
         self._turn = turn
         self._settings = settings
         self._lag_ms = lag_ms
         self._scan_ms = 0  # when lagging followers are looked for next
-        self._writing = Writing(node.store, node.clock)
-        self._machine: IsrChanges | None = None
-        self._epoch = NO_EPOCH  # of the incarnation whose machine that is
         turn.when_in_sync = self._writing.something.set
-        node.metadata.when_changed(self._image_changed)
-        node.member.when_phase_changes(self._writing.something.set)
 
     def pending(self, item: Item) -> Replicas:
         """Return the followers of a partition whose addition is being written."""
@@ -67,22 +59,16 @@ class InSync(Service):
         """Work until cancelled."""
         looking = asyncio.ensure_future(self._look())
         try:
-            while True:
-                machine = self._present()
-                if machine is not None:
-                    machine.tick(self._node.clock.monotonic_ms())
-                    await self._take_events(machine)
-                    await self._give_changed(machine)
-                    while machine.has_work:
-                        await self._writing.work(machine)
-                        await self._give_changed(machine)  # it marks those that join
-                await self._writing.wait(None if machine is None else machine.due_ms)
+            await super().run()
         finally:
             looking.cancel()
 
-    async def stop(self) -> None:
-        """Give up what is being written."""
-        await self._writing.stop()
+    async def _work(self, machine: IsrChanges) -> None:
+        await self._take_events(machine)
+        await self._give_changed(machine)
+        while machine.has_work:
+            await super()._work(machine)
+            await self._give_changed(machine)  # it marks those that join
 
     async def _look(self) -> None:
         """Look now and then for followers that lag, and refuse what has waited for too long."""
@@ -95,20 +81,9 @@ class InSync(Service):
             if now_ms >= self._scan_ms:
                 self._writing.something.set()
 
-    def _present(self) -> IsrChanges | None:
-        """Return the machine of the present incarnation."""
-        node = self._node
-        if self._epoch != node.member.epoch:
-            self._epoch = node.member.epoch
-            self._machine = None
-            if self._epoch != NO_EPOCH:
-                self._machine = IsrChanges(
-                    node.metadata.image,
-                    (node.broker_id, self._epoch),
-                    self._settings,
-                    self._is_in_sync,
-                )
-        return self._machine
+    def _begin(self, broker: tuple[int, int]) -> IsrChanges:
+        image = self._node.metadata.image
+        return IsrChanges(image, broker, self._settings, self._is_in_sync)
 
     async def _take_events(self, machine: IsrChanges) -> None:
         """Report what logs have seen of followers, and give logs what they have to wait for."""
@@ -154,8 +129,3 @@ class InSync(Service):
             known == replica_id and epoch == replica_epoch and end >= needed
             for known, epoch, end, _ in log.replica_states()
         )
-
-    def _image_changed(self, delta: Delta) -> None:
-        if self._machine is not None:
-            self._machine.image_changed(delta)
-        self._writing.something.set()

@@ -12,13 +12,13 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from broker._native.log.turn import Turn
 from broker._native.replication.fetcher import ReplicaFetcher
 from broker._native.wire.poller import Poller
 from broker.core.cluster.writes import Item
+from broker.core.scheduling.events import is_set_within
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.config import Config
@@ -159,11 +159,8 @@ class ReplicaLink:
 
     async def _pause(self) -> None:
         self._something.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._pause_ms / 1000):
-                await self._something.wait()
-                return
-        self._pause_ms = min(2 * self._pause_ms, limits.REPLICA_CONNECT_PAUSE_MS_MAX)
+        if not await is_set_within(self._something, self._pause_ms / 1000):
+            self._pause_ms = min(2 * self._pause_ms, limits.REPLICA_CONNECT_PAUSE_MS_MAX)
 
     async def _connect(self) -> bool:
         address = self._address_of(self.leader)

@@ -18,7 +18,6 @@ may be about to be one, it registers anew first, with a directory that is not in
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any, Protocol
 
 from broker._native.replication.fetcher import ReplicaEvent
@@ -27,6 +26,7 @@ from broker.core.cluster.following_plan import FollowingPlan, Source
 from broker.core.cluster.image import Delta
 from broker.core.cluster.records import NO_EPOCH
 from broker.core.cluster.writes import Item
+from broker.core.scheduling.events import is_set_within
 from broker.core.scheduling.steps import in_steps, next_step
 from broker.core.scheduling.tasks import Tasks
 from broker.core.service import Service
@@ -244,9 +244,7 @@ class Replicating(Service):
 
     async def _wait(self, due_ms: int | None) -> None:
         seconds = None if due_ms is None else (due_ms - self._node.clock.monotonic_ms()) / 1000
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._something.wait()
+        await is_set_within(self._something, seconds)
 
     def _copy(self, item: Item, source: Source | None) -> None:
         """Copy a partition from a source, or from nowhere."""

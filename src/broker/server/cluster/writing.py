@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from contextlib import suppress
 
 from broker.core.cluster.machine import Machine
 from broker.core.cluster.writes import Write
+from broker.core.scheduling.events import is_set_within
 from broker.core.scheduling.steps import next_step
 from broker.core.scheduling.tasks import Tasks
 from broker.model.clock import Clock
@@ -36,9 +36,7 @@ class Writing:
     async def wait(self, due_ms: int | None) -> None:
         """Wait until something happens or until a time."""
         seconds = None if due_ms is None else (due_ms - self._clock.monotonic_ms()) / 1000
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.something.wait()
+        await is_set_within(self.something, seconds)
         self.something.clear()
 
     async def stop(self) -> None:
