@@ -1,6 +1,6 @@
 """Gives up what this broker is for partitions whose logs are offline here (core/cluster)."""
 
-from typing import Protocol
+from collections.abc import Callable
 
 from broker._native.log.partition_log import PartitionLog
 from broker.core.cluster.failed_logs import FailedLogs
@@ -10,22 +10,20 @@ from broker.server.cluster.machine_driver import MachineDriver
 from broker.server.cluster.node import Node
 
 
-class Held(Protocol):
-    """The partitions of which this broker has a replica."""
-
-    def log(self, topic_id: bytes, partition: int) -> PartitionLog | None:
-        """Return the log of a partition, whether it leads or follows."""
-
-
 class GivingUp(MachineDriver[FailedLogs]):
     """The failed logs of this broker, in each of its incarnations."""
 
     name = "leaderships of failed logs"
 
-    def __init__(self, node: Node, held: Held, settings: TopicSettings) -> None:
-        """Do nothing before `run`."""
+    def __init__(
+        self,
+        node: Node,
+        find_log: Callable[[bytes, int], PartitionLog | None],
+        settings: TopicSettings,
+    ) -> None:
+        """Do nothing before `run`; `find_log` returns the log of a partition that it holds."""
         super().__init__(node)
-        self._held = held
+        self._find_log = find_log
         self._settings = settings
         self._failed: dict[tuple[bytes, int], None] = {}
 
@@ -42,7 +40,7 @@ class GivingUp(MachineDriver[FailedLogs]):
         return FailedLogs(image, broker, self._failed, self._is_failed, self._settings)
 
     def _is_failed(self, topic_id: bytes, partition: int, epoch: int) -> bool:
-        log = self._held.log(topic_id, partition)
+        log = self._find_log(topic_id, partition)
         return log is not None and log.is_offline and log.leader_epoch <= epoch
 
     def _image_changed(self, delta: Delta) -> None:

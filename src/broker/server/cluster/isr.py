@@ -5,8 +5,7 @@ waits for is set in the same callback in which that is decided (core/cluster/isr
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
@@ -27,24 +26,30 @@ _LAG_CHECKS = 2  # in replica.lag.time.max.ms
 _EVENTS_PER_STEP = CLUSTER_PARTITIONS_PER_STEP // 2  # each is looked at, and its log is told
 
 
-class Led(Protocol):
-    """The partitions that this broker leads."""
-
-    def log(self, topic_id: bytes, partition: int) -> PartitionLog | None:
-        """Return the log of a partition that it leads."""
-
-
 class InSync(MachineDriver[IsrChanges]):
     """The ISRs of what this broker leads, in each of its incarnations."""
 
     name = "in-sync replicas"
 
     def __init__(
-        self, node: Node, led: Led, turn: Turn, settings: TopicSettings, lag_ms: int
+        self,
+        node: Node,
+        find_log: Callable[[bytes, int], PartitionLog | None],
+        turn: Turn,
+        settings: TopicSettings,
+        lag_ms: int,
     ) -> None:
-        """Do nothing before `run`; `lag_ms` is replica.lag.time.max.ms."""
+        """Do nothing before `run`.
+
+        Args:
+            node: this broker.
+            find_log: returns the log of a partition that it leads, or None.
+            turn: of all logs.
+            settings: of topics.
+            lag_ms: replica.lag.time.max.ms.
+        """
         super().__init__(node)
-        self._led = led
+        self._find_log = find_log
         self._turn = turn
         self._settings = settings
         self._lag_ms = lag_ms
@@ -106,7 +111,7 @@ class InSync(MachineDriver[IsrChanges]):
 
     def _give(self, machine: IsrChanges, changed: Sequence[Item]) -> None:
         for item in changed:
-            log = self._led.log(*item)
+            log = self._find_log(*item)
             state = self._node.metadata.image.state(*item)
             # Whoever gives a log the role of another epoch gives it its ISR, too.
             if log is not None and state is not None and log.known_epoch == state.leader_epoch:
@@ -118,7 +123,7 @@ class InSync(MachineDriver[IsrChanges]):
             log.set_isr(list(isr), committed)
 
     def _is_in_sync(self, item: Item, replica_id: int, replica_epoch: int) -> bool:
-        log = self._led.log(*item)
+        log = self._find_log(*item)
         if log is None or not log.is_replicated or log.is_loading or log.is_offline:
             return False
         state = self._node.metadata.image.state(*item)

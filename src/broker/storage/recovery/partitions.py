@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def _ignore(_log: PartitionLog) -> None:
+def _ignore() -> None:
     pass
 
 
@@ -85,7 +85,7 @@ class Partitions:
         producer_expiration_ms: int,
         log_flags: LogFlags = lambda _: 0,
         shared: "SharedFolders | None" = None,
-        when_lost: Callable[[PartitionLog], None] = _ignore,
+        when_lost: Callable[[], None] = _ignore,
     ) -> None:
         """Read the checkpoints; after an unclean stop, make the next leader epoch durable.
 
@@ -96,7 +96,7 @@ class Partitions:
             producer_expiration_ms: after which an idle producer is forgotten.
             log_flags: returns what protocols keep in a log.
             shared: the folders that this broker has claimed of those it shares with others.
-            when_lost: called with a log in which records that were durable are gone or damaged,
+            when_lost: called for each log in which records that were durable are gone or damaged,
                 in the thread that has found it.
         """
         self._when_lost = when_lost

@@ -53,7 +53,8 @@ class Leader:
         key = records.partition_key(self.topic_id, 0)
         self.cluster.store.transact([], [Put(key, records.partition_value(state))])
         self.metadata.catch_up()
-        self.log = ReplicatedLog(self.topic_id, broker.topics.plan_config)
+        log: Any = ReplicatedLog(self.topic_id, broker.topics.plan_config)
+        self.log: ReplicatedLog = log
         self.turn: Any = SimpleNamespace(
             isr_events=[],
             steady_ms=10 * LAG_MS,
@@ -70,9 +71,8 @@ class Leader:
         metadata.when_changed = self.metadata.callbacks.append
         node = Node(1, metadata, metadata, member, SystemClock(), is_shared=False)
         turn: Any = self.turn
-        led: Any = SimpleNamespace(log=lambda *_: self.log)
         settings = TopicSettings(image, ReplicaSettings)
-        self.in_sync = InSync(node, led, turn, settings, LAG_MS)
+        self.in_sync = InSync(node, lambda *_: log, turn, settings, LAG_MS)
 
     def lag_scan(self, *_: int) -> Any:
         return self.turn.lagging
