@@ -356,7 +356,8 @@ def _cluster_services(
 ) -> Iterable[Service]:
     if cluster is None:
         return ()
-    return cluster.services(logs.files, logs.turn, poller, storage.group_configs)
+    native, until_loaded = (logs.turn, poller), logs.loader.until_all_loaded
+    return cluster.services(logs.files, native, storage.group_configs, until_loaded)
 
 
 def _end_syncs(logs: Logs) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -264,9 +264,20 @@ class Cluster:
         turn.serves_until_ns = int(fenced_from * 1e9)  # rounded down: never later than it is
 
     def services(
-        self, cutting: Cutting, turn: Turn, poller: Poller, group_configs: GroupConfigs
+        self,
+        cutting: Cutting,
+        native: tuple[Turn, Poller],
+        group_configs: GroupConfigs,
+        until_loaded: Callable[[], Awaitable[None]],
     ) -> tuple[Service, ...]:
-        """Return what has to run, in order; `cutting` truncates logs that follow."""
+        """Return what has to run, in order.
+
+        Args:
+            cutting: truncates logs that follow.
+            native: what drives all logs and all connections.
+            group_configs: the configurations of groups.
+            until_loaded: waits until the logs of the start are loaded.
+        """
         node, known = self.node, self._known
         assert known is not None
         following = self._nodes.following = Following(node, known.topics)
@@ -279,8 +290,8 @@ class Cluster:
                 known.ends,
             ),
             HandingOver(node, known.logs),
-            *(() if node.is_shared else self._of_replicas(known, cutting, (turn, poller))),
-            *self._intactness(known.topics),
+            *(() if node.is_shared else self._of_replicas(known, cutting, native)),
+            *self._intactness(until_loaded),
             self.member,
         )
 
@@ -309,12 +320,12 @@ class Cluster:
             self._replicating,
         )
 
-    def _intactness(self, topics: Topics) -> tuple[Service, ...]:
+    def _intactness(self, until_loaded: Callable[[], Awaitable[None]]) -> tuple[Service, ...]:
         if self._directory is None:
             return ()
         intact, io_thread = self._directory
         intactness = Intactness(intact, self._membership, self.member, io_thread)
-        self.member.join_after(lambda: intactness.recovered(lambda: topics.is_loading))
+        self.member.join_after(lambda: intactness.recovered(until_loaded))
         return (intactness,)
 
     async def leave(self, seconds: float) -> None:

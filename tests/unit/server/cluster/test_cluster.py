@@ -97,7 +97,9 @@ def test_only_brokers_with_own_directories_have_the_services_of_replicas(
     async def scenario() -> set[type]:
         cluster = Cluster(load(), nothing, ClusterMetadata(nothing), workers)
         cluster.know_topics(topics, nothing)
-        return {type(each) for each in cluster.services(nothing, nothing, nothing, nothing)}
+        return {
+            type(each) for each in cluster.services(nothing, (nothing, nothing), nothing, nothing)
+        }
 
     made = asyncio.run(scenario())
 
