@@ -456,7 +456,7 @@ cdef class ReplicatedLog(SyncedLog):
         if not self.replication.is_lagging and self.replication.is_behind(
                 self.replication.written.offset):
             self.replication.is_lagging = True
-            self.turn.lagging.append(self)
+            self.turn.add_awaiting(self.turn.lagging, self)
 
     cdef bint add_lagging(self, int64_t now_ms, int64_t lag_ms, list found):
         cdef Replication replication = self.replication
@@ -507,7 +507,7 @@ cdef class ReplicatedLog(SyncedLog):
         self.replication.note_due(waiter.due_ms)
         if not self.replication.is_expiring:
             self.replication.is_expiring = True
-            self.turn.expiring.append(self)
+            self.turn.add_awaiting(self.turn.expiring, self)
 
     cdef bint expire(self, int64_t now_ms) noexcept:
         cdef Replication replication = self.replication

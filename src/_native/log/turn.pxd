@@ -96,6 +96,7 @@ cdef class Turn:
     # Of (log, replica's broker id, its broker epoch): that replica may be added to those in sync.
     cdef public list isr_events
     cdef public object when_in_sync       # called with the first of those; None: nobody is
+    cdef public object when_awaiting      # called when a log is the first to expire, or to lag
     cdef bint is_running                  # a turn is running: its end handles all changes
     cdef bint is_requested
 
@@ -103,6 +104,7 @@ cdef class Turn:
     cpdef request_end(self)
 
     cdef void report_in_sync(self, AwaitedLog log, int32_t replica, int64_t broker_epoch)
+    cdef void add_awaiting(self, list logs, AwaitedLog log)
     cdef void report_full(self)
     cdef void flush(self)
     cpdef void poll_synced(self)

@@ -112,6 +112,12 @@ cdef class Turn:
         if len(self.isr_events) == 1 and self.when_in_sync is not None:
             self.when_in_sync()
 
+    cdef void add_awaiting(self, list logs, AwaitedLog log):
+        """Add a log that waits for replicas to those that expire, or to those that lag."""
+        logs.append(log)
+        if len(logs) == 1 and self.when_awaiting is not None:
+            self.when_awaiting()
+
     cdef void report_full(self):
         """Call `when_full`: a log's write found the disk full."""
         if not self.is_full_reported and self.when_full is not None:

@@ -416,10 +416,10 @@ CLIENT_RETRY_SECONDS = 0.1
 PEER_REQUESTS_IN_FLIGHT_MAX = 64
 # Topics of a cluster that are opened, closed or altered at the same time.
 TOPICS_FOLLOWED_AT_ONCE = 8
-# How long a stopping broker of a cluster waits until others lead what it has led; how long one
-# leadership waits for its successor to have all records. How often late replicas are sought.
+# How long a stopping broker waits until others lead what it has led, and one leadership until its
+# successor has all records. Pauses between looks for overdue acknowledgements and late replicas.
 DRAIN_SECONDS, HANDOVER_SECONDS = 30, 5
-REPLICAS_CHECKED_SECONDS, REPLICAS_IDLE_SECONDS = 0.1, 0.5
+REPLICAS_CHECKED_SECONDS, REPLICAS_LAG_SECONDS_MIN = 0.1, 0.5
 # How long a starting broker waits for its replicas to be recovered, before it joins its cluster.
 RECOVERED_BEFORE_JOINING_SECONDS = 30
 # Timeout of a connection to another broker.

@@ -13,11 +13,12 @@ from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.records import Replicas
 from broker.core.cluster.topic_settings import TopicSettings
 from broker.core.cluster.writes import Item
+from broker.core.scheduling.events import is_set_within
 from broker.core.scheduling.steps import in_parts, in_steps, next_step
 from broker.model.limits import (
     CLUSTER_PARTITIONS_PER_STEP,
     REPLICAS_CHECKED_SECONDS,
-    REPLICAS_IDLE_SECONDS,
+    REPLICAS_LAG_SECONDS_MIN,
 )
 from broker.server.cluster.machine_driver import MachineDriver
 from broker.server.cluster.node import Node
@@ -54,7 +55,9 @@ class InSync(MachineDriver[IsrChanges]):
         self._settings = settings
         self._lag_ms = lag_ms
         self._scan_ms = 0  # when lagging followers are looked for next
+        self._awaiting = asyncio.Event()  # a log waits for a follower, the first one that does
         turn.when_in_sync = self._writing.something.set
+        turn.when_awaiting = self._awaiting.set
 
     def pending(self, item: Item) -> Replicas:
         """Return the followers of a partition whose addition is being written."""
@@ -76,15 +79,26 @@ class InSync(MachineDriver[IsrChanges]):
             await self._give_changed(machine)  # it marks those that join
 
     async def _look(self) -> None:
-        """Look now and then for followers that lag, and refuse what has waited for too long."""
+        """Look now and then for followers that lag, and refuse what has waited for too long.
+
+        Nothing is looked at while no log waits for a follower.
+        """
+        turn = self._turn
         while True:
-            is_busy = self._turn.expiring_count > 0
-            await asyncio.sleep(REPLICAS_CHECKED_SECONDS if is_busy else REPLICAS_IDLE_SECONDS)
-            now_ms = self._turn.steady_ms
-            if self._turn.expiring_count:
-                self._turn.fail_overdue(now_ms)
-            if now_ms >= self._scan_ms:
+            if turn.expiring_count:
+                await asyncio.sleep(REPLICAS_CHECKED_SECONDS)
+                turn.fail_overdue(turn.steady_ms)
+            elif turn.lagging_count:
+                left_seconds = (self._scan_ms - turn.steady_ms) / 1000
+                await self._is_awaiting_within(max(left_seconds, REPLICAS_LAG_SECONDS_MIN))
+            else:
+                await self._is_awaiting_within(None)
+            if turn.lagging_count and turn.steady_ms >= self._scan_ms:
                 self._writing.something.set()
+
+    async def _is_awaiting_within(self, seconds: float | None) -> None:
+        await is_set_within(self._awaiting, seconds)
+        self._awaiting.clear()
 
     def _begin(self, broker: tuple[int, int]) -> IsrChanges:
         image = self._node.metadata.image
