@@ -766,7 +766,7 @@ METADATA_OPS_PER_TRANSACTION_MAX = 120  # etcd refuses 129 (measured)
 METADATA_KEY_BYTES_MAX = 1_024
 METADATA_VALUE_BYTES_MAX = 1 * MIB  # etcd refuses 1.6 MB (measured)
 METADATA_CALL_SECONDS = 5  # etcd: the deadline of a call over all endpoints
-# Partitions of a cluster in one step of its image or its controller: 1 ms.
+# Partitions of a cluster in one step of its image or its drivers: 1 ms.
 CLUSTER_PARTITIONS_PER_STEP = 256
 # Changes of partitions in one transaction, with a guard each, and transactions in flight: one store
 # applies 10,000 changes per second (measured).

@@ -42,12 +42,18 @@ from broker.core.cluster.records import ControllerClaim, PartitionState, Replica
 from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
 from broker.core.cluster.unclean import UncleanElections
 from broker.core.cluster.writes import Change, Item, Write
-from broker.model.limits import DELETED_TOPIC_DAYS, DELETED_TOPICS_LOOK_MS
+from broker.model.limits import (
+    CLUSTER_PARTITIONS_PER_STEP,
+    DELETED_TOPIC_DAYS,
+    DELETED_TOPICS_LOOK_MS,
+)
 from broker.storage import metadata
 from broker.storage.metadata import Absent, CreatedAt, Delete, Put, Unchanged
 
 _DAY_MS = 86_400_000
-_LOOKS_MAX = 8  # slices without a transaction, while there is something to write
+_LOOKS_MAX = 16  # slices without a transaction, while there is something to write
+# Each is decided to know whether it is urgent.
+_PARTITIONS_PER_SLICE = CLUSTER_PARTITIONS_PER_STEP // 2
 _DELETED = -1  # instead of a partition: the entry of the deleted topic
 
 
@@ -266,7 +272,7 @@ class Controller(Machine):
         is_full = writes.has_many_urgent or (self._looks >= _LOOKS_MAX and writes.has_marked)
         if self._scan.has_work and not is_full:
             self._looks += 1
-            for item in self._scan.next():
+            for item in self._scan.next(_PARTITIONS_PER_SLICE):
                 self._mark(item)
         elif writes.has_marked:
             self._looks = 0

@@ -45,7 +45,9 @@ class Known(NamedTuple):
         broker = self.brokers.get(broker_id)
         if broker is None:
             return False
-        return broker.intact_since <= self._as_of(broker_id) or self.has_only_copy(broker_id)
+        # (Asked twenty times for each partition that a failed broker has led.)
+        as_of = self._as_of(broker_id) if self.state.absent else self.revision
+        return broker.intact_since <= as_of or self.has_only_copy(broker_id)
 
     def has_only_copy(self, broker_id: int) -> bool:
         """Return whether no other replica is a member, or has ever been one."""
