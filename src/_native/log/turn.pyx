@@ -18,6 +18,7 @@ from libc.stdlib cimport free
 
 from broker._native.log.commit cimport CommitThread, SyncJob
 from broker._native.log.open_files cimport OpenFiles
+from broker._native.log.throttle cimport Throttle
 
 import logging
 
@@ -46,6 +47,8 @@ cdef class Turn:
         self.expiring = []
         self.lagging = []
         self.isr_events = []
+        self.leader_throttle = Throttle()
+        self.follower_throttle = Throttle()
 
     def __dealloc__(self):
         free(self.spare)

@@ -842,3 +842,81 @@ def test_whatever_an_answer_says_only_whole_valid_batches_are_appended(
     appended = b"".join(batch(each) for each in range(log.log_end_offset))
     (file,) = Path(log.folder).glob("*.log")
     assert file.read_bytes()[: len(appended)] == appended
+
+
+# ---- throttles ---------------------------------------------------------------------------------
+
+NO_LIMIT = (1 << 63) - 1
+
+
+def throttled(copying: Copying, rate: int) -> PartitionLog:
+    """Copy a new log, partition 0, that is throttled to this rate."""
+    log = copying.add()
+    log.throttle(as_leader=False, as_follower=True)
+    copying.logs.turn.follower_throttle.rate = rate
+    return log
+
+
+def test_a_throttled_partition_that_is_behind_waits_until_more_may_be_copied(
+    copying: Copying,
+) -> None:
+    throttled(copying, 1)
+    copying.add(1)
+    asked = copying.begin()
+
+    copying.leader.answer(asked, part(0, batch(0), high_watermark=9))
+    following = copying.leader.request()
+    assert following.named == []
+    copying.leader.answer(following, part(1, batch(0), high_watermark=9))
+    assert copying.leader.request().named == [(1, 1)]
+
+    copying.logs.turn.follower_throttle.rate = NO_LIMIT
+    assert copying.leader.request().named == [(0, 1)]
+
+
+def test_nothing_is_asked_for_while_every_partition_is_held_back(copying: Copying) -> None:
+    log = throttled(copying, 1)
+    asked = copying.begin()
+
+    copying.leader.answer(asked, part(0, batch(0), high_watermark=9))
+    copying.wire.run_until(lambda: log.durable_end == 1)
+    assert copying.leader.requests() == []
+    copying.leader.connect()  # the session is another one
+    assert copying.leader.requests() == []
+
+    log.throttle(as_leader=False, as_follower=False)
+    asked = copying.leader.request()
+    assert (asked.session, asked.named) == ((0, 0), [(0, 1)])
+
+
+def test_a_throttled_partition_that_is_not_behind_is_copied(copying: Copying) -> None:
+    throttled(copying, 1)
+    asked = copying.begin()
+
+    copying.leader.answer(asked, part(0, batch(0), high_watermark=1))
+
+    assert copying.leader.request().named == [(0, 1)]
+
+
+def test_a_throttled_partition_is_asked_for_what_may_be_copied_in_a_second(
+    copying: Copying,
+) -> None:
+    throttled(copying, 5_000)
+    copying.add(1)
+    copying.leader.connect()
+
+    (topic,) = copying.leader.request().body["topics"]
+
+    assert [each["partition_max_bytes"] for each in topic["partitions"]] == [5_000, 1 << 20]
+
+
+def test_a_throttled_partition_that_is_not_copied_any_more_is_forgotten(copying: Copying) -> None:
+    log = throttled(copying, 1)
+    asked = copying.begin()
+    copying.leader.answer(asked, part(0, batch(0), high_watermark=9))
+    copying.wire.run_until(lambda: log.durable_end == 1)
+
+    copying.fetcher.remove(TOPIC_ID, 0)
+
+    assert copying.fetcher.partitions == 0
+    assert copying.leader.request().forgotten == [0]

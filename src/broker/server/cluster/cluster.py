@@ -308,6 +308,8 @@ class Cluster:
         self._in_sync = InSync(node, logs.led, native[0], settings, lag_ms)
         self._giving_up = GivingUp(node, logs.held, settings)
         probing = Probing(node)
+        _throttle(native[0], known.configs.current)
+        known.configs.when_altered(partial(_throttle, native[0]))
         address_of = partial(self._nodes.address_of, protocol="kafka")
         fetching = Fetching.by(self._config, native, address_of, probing.suspect)
         lose = None if self._directory is None else self._directory.lose
@@ -405,6 +407,12 @@ def _replica_settings(configs: BrokerConfigs) -> ReplicaSettings:
         configs.current.integer("min.insync.replicas"),
         configs.current.flag("unclean.leader.election.enable"),
     )
+
+
+def _throttle(turn: Turn, config: Config) -> None:
+    """Set how much replicas that are not in sync may copy."""
+    turn.leader_throttle.rate = config.integer("leader.replication.throttled.rate")
+    turn.follower_throttle.rate = config.integer("follower.replication.throttled.rate")
 
 
 def _links_max() -> int:

@@ -45,7 +45,7 @@ from broker.storage.recovery.closing import (
     write_epochs,
 )
 from broker.storage.recovery.epochs import Epochs
-from broker.storage.recovery.log_settings import log_settings
+from broker.storage.recovery.log_settings import log_settings, throttled
 from broker.storage.recovery.opening import Opening
 from broker.storage.recovery.syncing import is_one_sync_cheaper
 
@@ -309,7 +309,7 @@ class Partitions:
     def _log_for(
         self, topic: str, topic_id: bytes, partition: int, config: TopicConfig
     ) -> PartitionLog:
-        return PartitionLog(
+        log = PartitionLog(
             self._turn,
             topic,
             topic_id,
@@ -319,10 +319,13 @@ class Partitions:
             producer_expiration_ms=self._producer_expiration_ms,
             **log_settings(topic, config, self._log_flags(config)),
         )
+        log.throttle(**throttled(partition, config))
+        return log
 
     def configure(self, log: PartitionLog, config: TopicConfig) -> None:
         """Apply its topic's configuration to a log, from the next append on."""
         log.configure(**log_settings(log.topic, config, self._log_flags(config)))
+        log.throttle(**throttled(log.partition, config))
 
     def _claim(self, log: PartitionLog) -> list[str] | None:
         """Return the names in a partition's folder; None if this topic has no such folder."""
