@@ -17,7 +17,7 @@ pytestmark = pytest.mark.etcd
 TOPIC = "t"
 RATE = 200_000  # bytes per second
 BATCHES, BATCH_BYTES = 16, 100_000
-# What is copied without waiting: a second's bytes at the begin, in the first answer, and in the last.
+# A second's bytes are copied without waiting: at the begin, in the first answer, in the last one.
 LEAST_SECONDS = BATCHES * BATCH_BYTES / RATE - 3
 BROKER, TOPIC_CONFIG, SET = 4, 2, 0
 
@@ -28,16 +28,19 @@ def cluster(tmp_path: Path) -> Iterator[ClusterProcess]:
         yield running
 
 
-def ask(cluster: ClusterProcess, api: str, version: int, **body: Any) -> Any:
-    with WireClient(cluster.brokers[1].listen, ASK_TIMEOUT_S) as client:
+def ask(cluster: ClusterProcess, api: str, version: int, broker_id: int = 1, **body: Any) -> Any:
+    with WireClient(cluster.brokers[broker_id].listen, ASK_TIMEOUT_S) as client:
         return client.request(api, version, body)
 
 
 def alter(cluster: ClusterProcess, kind: int, name: str, key: str, value: str) -> None:
-    """Set one configuration of a broker or topic."""
+    """Set one configuration of a topic, or of a broker, which has to be asked itself."""
     entry = {"name": key, "config_operation": SET, "value": value}
     resource = {"resource_type": kind, "resource_name": name, "configs": [entry]}
-    answer = ask(cluster, "IncrementalAlterConfigs", 1, resources=[resource], validate_only=False)
+    asked = int(name) if kind == BROKER else 1
+    answer = ask(
+        cluster, "IncrementalAlterConfigs", 1, asked, resources=[resource], validate_only=False
+    )
     assert answer["responses"][0]["error_code"] == 0, answer
 
 
