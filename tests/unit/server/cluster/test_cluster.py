@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker._native.log.turn import Turn
 from broker.codec.control_records import Marker
 from broker.core.transactions.commands import Producer
 from broker.core.transactions.other_brokers import OwedMarker
@@ -92,17 +93,39 @@ def test_only_brokers_with_own_directories_have_the_services_of_replicas(
 ) -> None:
     ignore = {"when_busy": print, "when_followed": print, "when_unfollowed": print}
     topics: Any = SimpleNamespace(**ignore)
+    configs: Any = SimpleNamespace(current=load(), when_altered=print)
     nothing: Any = SimpleNamespace()
+    native: Any = (Turn(None), nothing)
 
     async def scenario() -> set[type]:
         cluster = Cluster(load(), nothing, ClusterMetadata(nothing), workers)
-        cluster.know_topics(topics, nothing)
-        return {
-            type(each) for each in cluster.services(nothing, (nothing, nothing), nothing, nothing)
-        }
+        cluster.know_topics(topics, configs)
+        return {type(each) for each in cluster.services(nothing, native, nothing, nothing)}
 
     made = asyncio.run(scenario())
 
     assert HandingOver in made
     of_replicas = {InSync, GivingUp, Replicating, Probing}
     assert made & of_replicas == (set() if workers else of_replicas)
+
+
+def test_throttles_have_the_rates_of_the_settings_whenever_those_are_altered() -> None:
+    altered: list[Any] = []
+    topics: Any = SimpleNamespace(when_busy=print, when_followed=print, when_unfollowed=print)
+    settings = ["leader.replication.throttled.rate=5", "follower.replication.throttled.rate=6"]
+    configs: Any = SimpleNamespace(current=load(settings), when_altered=altered.append)
+    nothing: Any = SimpleNamespace()
+    turn = Turn(None)
+    native: Any = (turn, nothing)
+
+    async def scenario() -> None:
+        cluster = Cluster(load(), nothing, ClusterMetadata(nothing))
+        cluster.know_topics(topics, configs)
+        cluster.services(nothing, native, nothing, nothing)
+
+    asyncio.run(scenario())
+    assert (turn.leader_throttle.rate, turn.follower_throttle.rate) == (5, 6)
+
+    altered[0](load(settings[:1]))
+    assert turn.leader_throttle.rate == 5
+    assert turn.follower_throttle.rate == load().integer("follower.replication.throttled.rate")
