@@ -15,12 +15,17 @@ cdef class ReplicatedLog(SyncedLog):
     # In lists of the turn, which outlast `replication`:
     cdef bint is_expiring                 # in Turn.expiring
     cdef bint is_lagging                  # in Turn.lagging
+    cdef bint throttles_followers         # what they copy counts for `Turn.leader_throttle`
+    cdef bint is_throttled                # what it copies counts for `Turn.follower_throttle`
 
     cdef LogStatus note_position(self, int32_t replica, int64_t replica_epoch, int64_t offset,
                                  int64_t log_start) noexcept
     cdef LogStatus slice_for_replica(self, int64_t offset, int64_t size_max, bint at_least_one,
                                      LogSlice* found, PyObject** owner) noexcept
     cdef bint leads_caught_up(self) noexcept
+    cdef bint is_throttling(self, int32_t replica) noexcept
+    cdef bint holds_back(self, int32_t replica) noexcept
+    cdef bint is_held_back(self) noexcept
     cdef int64_t replica_start(self) noexcept
     cdef int64_t bytes_for_replica(self, int64_t offset) noexcept
     cdef bint diverges(self, int32_t last_epoch, int64_t offset, int32_t* epoch,

@@ -345,6 +345,32 @@ cdef class ReplicatedLog(SyncedLog):
             self.turn.report_in_sync(self, replica, follower.broker_epoch)
         return LOG_OK
 
+    def throttle(self, *, bint as_leader, bint as_follower):
+        """Set whether what its followers copy, and what it copies itself, is throttled."""
+        self.throttles_followers = as_leader
+        self.is_throttled = as_follower
+
+    cdef bint is_throttling(self, int32_t replica) noexcept:
+        """Return whether a replica is throttled here: those in sync never are."""
+        cdef Follower* follower
+        if not self.throttles_followers or self.replication is None:
+            return False
+        follower = self.replication.find(replica)
+        return follower == NULL or not follower.is_in_sync
+
+    cdef bint holds_back(self, int32_t replica) noexcept:
+        """Return whether a replica gets no records now."""
+        return self.is_throttling(replica) and (
+            self.turn.leader_throttle.is_spent(self.turn.steady_ms))
+
+    cdef bint is_held_back(self) noexcept:
+        """Return whether a follower must not copy now: it is behind what was committed at its
+        leader, as far as it knows.
+        """
+        return (self.is_throttled
+                and self.replication.leader_watermark > self.log_end_offset
+                and self.turn.follower_throttle.is_spent(self.turn.steady_ms))
+
     cdef void check_starts(self) noexcept:
         if self.replication.start_callbacks:
             call_reached(self, self.replication.start_callbacks,
@@ -450,7 +476,7 @@ cdef class ReplicatedLog(SyncedLog):
     cdef void list_lagging(self) noexcept:
         if not self.is_lagging and self.replication.is_behind(self.replication.written.offset):
             self.is_lagging = True
-            self.turn.lagging.append(self)
+            self.turn.add_awaiting(self.turn.lagging, self)
 
     cdef bint add_lagging(self, int64_t now_ms, int64_t lag_ms, list found):
         cdef Replication replication = self.replication
@@ -502,7 +528,7 @@ cdef class ReplicatedLog(SyncedLog):
         self.replication.note_due(waiter.due_ms)
         if not self.is_expiring:
             self.is_expiring = True
-            self.turn.expiring.append(self)
+            self.turn.add_awaiting(self.turn.expiring, self)
 
     cdef bint expire(self, int64_t now_ms) noexcept:
         cdef Replication replication = self.replication

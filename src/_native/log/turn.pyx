@@ -18,6 +18,7 @@ from libc.stdlib cimport free
 
 from broker._native.log.commit cimport CommitThread, SyncJob
 from broker._native.log.open_files cimport OpenFiles
+from broker._native.log.throttle cimport Throttle
 
 import logging
 
@@ -46,6 +47,8 @@ cdef class Turn:
         self.expiring = []
         self.lagging = []
         self.isr_events = []
+        self.leader_throttle = Throttle()
+        self.follower_throttle = Throttle()
 
     def __dealloc__(self):
         free(self.spare)
@@ -111,6 +114,12 @@ cdef class Turn:
         self.isr_events.append((log, replica, broker_epoch))
         if len(self.isr_events) == 1 and self.when_in_sync is not None:
             self.when_in_sync()
+
+    cdef void add_awaiting(self, list logs, AwaitedLog log):
+        """Add a log that waits for replicas to those that expire, or to those that lag."""
+        logs.append(log)
+        if len(logs) == 1 and self.when_awaiting is not None:
+            self.when_awaiting()
 
     cdef void report_full(self):
         """Call `when_full`: a log's write found the disk full."""
@@ -190,6 +199,11 @@ cdef class Turn:
             if log.add_lagging(now_ms, lag_ms, found):
                 self.lagging.append(log)
         return found
+
+    @property
+    def lagging_count(self):
+        """How many logs the next `lag_scan` examines."""
+        return len(self.lagging)
 
     def end(self):
         """Write what is staged, for callers without an event loop (tests, tools)."""

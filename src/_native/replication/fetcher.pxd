@@ -47,6 +47,8 @@ cdef class ReplicaFetcher(Wait):
     cdef void end_reply(self, Connection connection)
     cdef void block_unsynced(self) noexcept
     cdef void settle(self, Replica* replica)
+    cdef void name_or_hold_back(self, Replica* replica)
+    cdef void name_held_back(self)
     cdef void settle_all(self)
     cdef void unblock(self, Replica* replica)
     cdef void lose_patience(self)

@@ -15,6 +15,8 @@ or log start has changed (replica_table). Records of a partition that has not be
 last ones are ignored, and so is everything that was asked for before the partition was added, or
 added again.
 
+A throttled partition that is behind is not named while the throttle is spent.
+
 What the native side cannot solve ends the copying of a partition and is an event for Python, which
 adds it again. The calls `on_events` and `on_lost` come within a turn, and must only schedule.
 """
@@ -42,6 +44,7 @@ from broker._native.messages.error_codes cimport (
 from broker._native.messages.fields cimport TOPIC_ID_SIZE
 from broker._native.replication.replica_table cimport (
     REPLICA_FORGOTTEN,
+    REPLICA_HELD_BACK,
     REPLICA_NAMED,
     REPLICA_SYNCING,
     REPLICA_TO_NAME,
@@ -94,6 +97,7 @@ cdef enum:
     CORRELATION_MASK = 0x7FFFFFFF
     SESSION_EPOCH_MAX = 0x7FFFFFFF
     CHECK_MS = 1000                 # between two looks at the time of requests and at the logs
+    THROTTLE_MS = 50                # between two looks at what is held back
     PARTITION_WORK = 4              # in units of an ordinary request (PollerState.work)
     RECORDS_WORK_SHIFT = 13         # 8 KiB that are checked and appended take as long as one
 
@@ -309,6 +313,7 @@ cdef class ReplicaFetcher(Wait):
             # Looks at the logs, too, in case that one has changed without a word.
             self.checked_ms = now_ms
             self.settle_all()
+        self.name_held_back()
         self.lose_patience()
         if (self.in_flight > 0 and self.blocking == 0 and not connection.has_unserved
                 and connection.input.state != INPUT_WAITING
@@ -317,6 +322,8 @@ cdef class ReplicaFetcher(Wait):
             connection.close("it has not answered in time")
             return
         connection.set_timer(CHECK_MS if self.blocking == 0 else SYNC_PATIENCE_MS)
+        if self.table.lists[REPLICA_HELD_BACK].first != NULL:
+            connection.hasten_timer(THROTTLE_MS)
 
     cdef bint write_frames(self):
         # The connection is about to send.
@@ -418,6 +425,8 @@ cdef class ReplicaFetcher(Wait):
             is_corrupt = status == LOG_CORRUPT or status == LOG_GAP
             self.fail(replica, ReplicaEvent.CORRUPT if is_corrupt else ReplicaEvent.FAILED, 0, 0)
         elif log.log_end_offset > end:
+            if log.is_throttled:
+                self.turn.follower_throttle.spend(partition.records_size)
             table_move(&self.table, replica, REPLICA_SYNCING)
             replica.is_blocking = True
             self.blocking += 1
@@ -466,11 +475,27 @@ cdef class ReplicaFetcher(Wait):
             self.fail(replica, ReplicaEvent.FAILED, 0, 0)
         elif is_durable(log):
             log.unwatch(&replica.named.watch)
-            table_move(&self.table, replica, REPLICA_TO_NAME)
+            self.name_or_hold_back(replica)
             self.unblock(replica)
             self.lose_patience()
             if self.connection is not None:
                 self.connection.request_drain()
+
+    cdef void name_or_hold_back(self, Replica* replica):
+        if not (<PartitionLog>replica.log).is_held_back():
+            table_move(&self.table, replica, REPLICA_TO_NAME)
+            return
+        table_move(&self.table, replica, REPLICA_HELD_BACK)
+        if self.connection is not None:
+            self.connection.hasten_timer(THROTTLE_MS)
+
+    cdef void name_held_back(self):
+        """Let the next request name what has been held back, as far as it is not any more."""
+        cdef int32_t count = self.table.lists[REPLICA_HELD_BACK].count, _i
+        for _i in range(count):
+            self.name_or_hold_back(self.table.lists[REPLICA_HELD_BACK].first)
+        if self.table.lists[REPLICA_HELD_BACK].count < count:
+            self.connection.request_drain()
 
     cdef void settle_all(self):
         cdef Replica* replica = self.table.lists[REPLICA_SYNCING].first
@@ -550,6 +575,7 @@ cdef class ReplicaFetcher(Wait):
             table_move(&self.table, self.table.lists[REPLICA_NAMED].first, REPLICA_TO_NAME)
         leave_session(&self.table.lists[REPLICA_TO_NAME])
         leave_session(&self.table.lists[REPLICA_SYNCING])
+        leave_session(&self.table.lists[REPLICA_HELD_BACK])
         self.is_session_over = False
         self.fields.session_id = self.fields.session_epoch = 0
 
@@ -605,7 +631,6 @@ cdef class ReplicaFetcher(Wait):
         cdef PartitionLog log
         cdef RequestPartition partition
         cdef int32_t left = 0, _i
-        partition.bytes_max = self.partition_bytes_max
         for _i in range(count):
             replica = self.table.lists[REPLICA_TO_NAME].first
             if left == 0:
@@ -620,6 +645,10 @@ cdef class ReplicaFetcher(Wait):
                 -1 if log.log_end_offset == (<Segment>log.segments[0]).base_offset > 0
                 else log.leader_epoch)
             partition.log_start = log.log_start_offset
+            partition.bytes_max = self.partition_bytes_max
+            if log.is_throttled:
+                partition.bytes_max = <int32_t>self.turn.follower_throttle.share(
+                    partition.bytes_max)
             at = put_partition(at, &partition)
             replica.is_in_session = True
             replica.named_in = self.asked

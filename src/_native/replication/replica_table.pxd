@@ -8,6 +8,7 @@ cdef enum:
     REPLICA_SYNCING            # what was appended is not durable yet
     REPLICA_TO_NAME            # the next request names its position
     REPLICA_NAMED              # the leader knows its position
+    REPLICA_HELD_BACK          # it is not named before the throttle allows it
     REPLICA_FORGOTTEN          # the next request ends it in the session; it has no log any more
     REPLICA_STATES
 

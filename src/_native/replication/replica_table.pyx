@@ -4,6 +4,8 @@
                 |          |          |
         an error, remove --+----------'--> FORGOTTEN -- named as such in a request --> gone
 
+Between SYNCING and TO_NAME, a throttled partition may be HELD_BACK.
+
 The lists are first in, first out: with many partitions to name, each one's turn comes.
 """
 

@@ -355,6 +355,20 @@ def test_one_that_lags_before_and_after_the_others_are_removed_is_found_once(
         assert turn.lag_scan(turn.steady_ms, LAG_MS) == [(replicas.leader, 3)]
 
 
+def test_the_first_log_with_a_lagging_replica_is_reported(replicas: Replicas) -> None:
+    turn, called = replicas.all[1].logs.turn, list[int]()
+    fill(replicas, 1)
+    replicas.replicate()
+    turn.lag_scan(turn.steady_ms, LAG_MS)
+    assert turn.lagging_count == 0
+    turn.when_awaiting = lambda: called.append(turn.lagging_count)
+
+    fill(replicas, 1)
+    fill(replicas, 1)
+
+    assert called == [1]
+
+
 def test_one_at_the_end_is_not_lagging_however_long_ago_it_reported(replicas: Replicas) -> None:
     turn = replicas.all[1].logs.turn
     fill(replicas, 1)

@@ -165,7 +165,7 @@ class Storage:
             ElectedEpochs(),
             self.turn,
             _PRODUCER_EXPIRATION_MS,
-            when_lost=lambda _: self.intact.lost(),
+            when_lost=self.intact.lost,
         )
         self.logs, self._running = {}, []
         if self._is_damaged:  # a broker recovers its logs before it registers

@@ -57,6 +57,7 @@ cdef class ReplicaSession(ParkedFetch):
     cdef bint is_forgotten(self, ReplicaNode* node) noexcept
     cdef int16_t error_of(self, ReplicaNode* node) noexcept
     cdef bint has_records(self, ReplicaNode* node) noexcept
+    cdef bint has_unsent(self, ReplicaNode* node) noexcept
     cdef bint has_deleted(self, ReplicaNode* node) noexcept
     cdef bint has_changes(self, ReplicaNode* node) noexcept
     cdef int32_t put_topics(self, OutputQueue* queue) noexcept

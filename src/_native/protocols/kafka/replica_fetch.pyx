@@ -23,6 +23,9 @@ replica needs it to serve consumers, and to know what is committed if it is elec
 waits is answered as soon as the next bytes arrive on its connection: the replica has something to
 report.
 
+A replica that is not in sync gets no records of a throttled log while the throttle is spent; its
+request waits as if there were none.
+
 A request of another registration than that which the broker knows (TopicTable.brokers) is refused
 (KIP-903): it was sent before a restart of the replica, which may have lost what it acknowledges.
 """
@@ -311,6 +314,9 @@ cdef class ReplicaSession(ParkedFetch):
         return False
 
     cdef bint has_records(self, ReplicaNode* node) noexcept:
+        return self.has_unsent(node) and not (<PartitionLog>node.log).holds_back(self.replica_id)
+
+    cdef bint has_unsent(self, ReplicaNode* node) noexcept:
         return node.log != NULL and not (node.is_diverging or node.is_sent or node.sent_error) and (
             node.offset < (<PartitionLog>node.log).written_end())
 
@@ -385,7 +391,7 @@ cdef class ReplicaSession(ParkedFetch):
                 self.put_partition(queue, node, &left, &is_first)
                 parts += 1
             # What is left to send, or may be led here by the next request.
-            if node.sent_error != 0 or self.has_records(node) or self.is_forgotten(node):
+            if node.sent_error != 0 or self.has_unsent(node) or self.is_forgotten(node):
                 ready_add(&node.named.watch)
         if before != NULL:
             put_padded(at, parts + 1)
@@ -400,6 +406,8 @@ cdef class ReplicaSession(ParkedFetch):
         found.size = 0
         if error != 0 or node.is_diverging or node.is_sent or not (size_max > 0 or at_least_one):
             return error
+        if (<PartitionLog>node.log).holds_back(self.replica_id):
+            return 0
         status = (<PartitionLog>node.log).slice_for_replica(
             node.offset, max(size_max, <int64_t>0), at_least_one, found, file)
         if status == LOG_OK:
@@ -413,6 +421,8 @@ cdef class ReplicaSession(ParkedFetch):
         cdef LogSlice found
         cdef PyObject* file = NULL
         cdef int64_t size_max = min(<int64_t>node.bytes_max, left[0])
+        if node.log != NULL and (<PartitionLog>node.log).is_throttling(self.replica_id):
+            size_max = self.turn.leader_throttle.share(size_max)
         cdef int16_t error = self.find(node, size_max, is_first[0], &found, &file)
         cdef size_t copied = <size_t>found.size if found.size <= COPIED_MAX else 0
         cdef uint8_t* at = queue_reserve(queue, PART_HEAD_SIZE_MAX + DIVERGING_SIZE + copied)
@@ -425,6 +435,8 @@ cdef class ReplicaSession(ParkedFetch):
             is_first[0] = False
             node.is_sent = True
             left[0] -= found.size
+            if (<PartitionLog>node.log).throttles_followers:
+                self.turn.leader_throttle.spend(found.size)
             put_records(queue, file, &found)
         if error != 0 or not node.is_diverging:
             queue_tags(queue)

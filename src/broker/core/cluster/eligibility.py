@@ -29,7 +29,8 @@ from typing import NamedTuple
 from broker.core.cluster import records
 from broker.core.cluster.image import ClusterImage, LiveBroker
 from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState, Replicas
-from broker.storage.metadata import Absent, CreatedAt, Guard
+from broker.core.cluster.writes import Change, Item
+from broker.storage.metadata import Absent, CreatedAt, Guard, Put
 
 
 class Known(NamedTuple):
@@ -44,7 +45,9 @@ class Known(NamedTuple):
         broker = self.brokers.get(broker_id)
         if broker is None:
             return False
-        return broker.intact_since <= self._as_of(broker_id) or self.has_only_copy(broker_id)
+        # (Asked twenty times for each partition that a failed broker has led.)
+        as_of = self._as_of(broker_id) if self.state.absent else self.revision
+        return broker.intact_since <= as_of or self.has_only_copy(broker_id)
 
     def has_only_copy(self, broker_id: int) -> bool:
         """Return whether no other replica is a member, or has ever been one."""
@@ -125,7 +128,16 @@ def known(image: ClusterImage, topic_id: bytes, partition: int) -> Known | None:
     return Known(state, image.revision_of(topic_id, partition), image.brokers)
 
 
-def counts(image: ClusterImage, item: tuple[bytes, int], broker_id: int) -> bool:
+def change(image: ClusterImage, item: Item, found: Known, changed: PartitionState) -> Change:
+    """Return the write of a state that was made of what is known, with its guards.
+
+    They are that the state is still that of the image, and `Known.guards`.
+    """
+    guard = image.guard(*item)
+    return (guard, *found.guards(changed)), Put(guard.key, records.partition_value(changed))
+
+
+def counts(image: ClusterImage, item: Item, broker_id: int) -> bool:
     """Return whether a broker is a member that has every acknowledged record."""
     found = known(image, *item)
     if found is None or broker_id not in found.state.isr + found.state.elr:

@@ -30,14 +30,13 @@ So it does not matter by which version of min.insync.replicas they became that; 
 
 from collections.abc import Callable
 
-from broker.core.cluster import eligibility, records
+from broker.core.cluster import eligibility
 from broker.core.cluster.image import ClusterImage, Delta
+from broker.core.cluster.machine import BrokerMachine
 from broker.core.cluster.records import PartitionState, Replicas, committed
-from broker.core.cluster.scan import Scan
 from broker.core.cluster.topic_settings import TopicSettings
-from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
+from broker.core.cluster.writes import Change, Item
 from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP
-from broker.storage.metadata import CreatedAt, Put
 
 
 class _Joining:
@@ -50,21 +49,10 @@ class _Joining:
         self.is_checked = False  # it was in sync when the log waited for it already
 
 
-class IsrChanges:
+class IsrChanges(BrokerMachine):
     """The changes that one incarnation of a broker makes to the ISRs of what it leads."""
 
-    __slots__ = (
-        "_broker_epoch",
-        "_broker_id",
-        "_changed",
-        "_image",
-        "_is_in_sync",
-        "_joining",
-        "_lagging",
-        "_scan",
-        "_settings",
-        "_writes",
-    )
+    __slots__ = ("_changed", "_is_in_sync", "_joining", "_lagging", "_settings")
 
     def __init__(
         self,
@@ -82,16 +70,12 @@ class IsrChanges:
             is_in_sync: returns whether a follower, by id and broker epoch, has everything below the
                 high watermark and since the beginning of the present leader epoch.
         """
-        self._image = image
-        self._broker_id, self._broker_epoch = broker
+        super().__init__(image, broker)
         self._settings = settings
         self._is_in_sync = is_in_sync
         self._joining: dict[Item, dict[int, _Joining]] = {}
         self._lagging: dict[Item, set[int]] = {}
         self._changed: dict[Item, None] = {}
-        self._scan = Scan(image)
-        fence = CreatedAt(records.broker_key(self._broker_id), self._broker_epoch)
-        self._writes = GuardedWrites(image, fence, self._decide)
 
     # ---- what happens
     # ---------------------------------------------------------------------------------------------
@@ -125,10 +109,6 @@ class IsrChanges:
         if delta.brokers or delta.deleted_topics:
             self._scan.add_partitions(list(self._joining))
 
-    def tick(self, now_ms: int) -> None:
-        """Decide again what has waited long enough; call at `due_ms`."""
-        self._writes.tick(now_ms)
-
     # ---- what logs wait for
     # ---------------------------------------------------------------------------------------------
 
@@ -160,48 +140,8 @@ class IsrChanges:
         state = self._image.state(*item)
         return 0 if state is None else committed(state)
 
-    # ---- work
-    # ---------------------------------------------------------------------------------------------
-
-    @property
-    def due_ms(self) -> int | None:
-        """When to call `tick` next; None: not before another call."""
-        return self._writes.due_ms
-
-    @property
-    def has_work(self) -> bool:
-        """Whether `work` has something to do now."""
-        return self._scan.has_work or self._writes.has_marked
-
-    def work(self) -> Write | None:
-        """Work for one slice of at most 2 ms; return a transaction if one is complete."""
-        if not self._scan.has_work:
-            return self._writes.take()
-        for item in self._scan.next():
-            self._look(item)
-        return None
-
-    def applied(self, write: Write, revision: int) -> None:
-        """Report that the store has applied a transaction."""
-        self._writes.applied(write, revision)
-
-    def refused(self, write: Write, now_ms: int) -> None:
-        """Report that a guard of a transaction did not hold."""
-        self._writes.refused(write, now_ms)
-
-    def unknown(self, write: Write, now_ms: int) -> None:
-        """Report that the outcome of a transaction is not known."""
-        self._writes.unknown(write, now_ms)
-
     # ---- decisions
     # ---------------------------------------------------------------------------------------------
-
-    def _led(self, item: Item) -> PartitionState | None:
-        """Return a partition's state if this incarnation leads it."""
-        state = self._image.state(*item)
-        if state is None or state.leader != self._broker_id:
-            return None
-        return state if state.broker_epoch == self._broker_epoch else None
 
     def _may_join(self, state: PartitionState, replica_id: int, epoch: int) -> bool:
         return (
@@ -246,8 +186,7 @@ class IsrChanges:
         if set(isr) == set(state.isr) and set(elr) == set(state.elr):
             return None
         changed = found.next(state._replace(isr=isr, elr=elr), added)
-        guard = self._image.guard(*item)
-        return (guard, *found.guards(changed)), Put(guard.key, records.partition_value(changed))
+        return eligibility.change(self._image, item, found, changed)
 
     def _checked(self, item: Item, state: PartitionState) -> list[int]:
         """Return whom to add: those that were in sync when the log waited for them already."""

@@ -28,7 +28,7 @@ from broker.model.limits import (
     BROKERS_PER_TOPIC_MAX,
 )
 from broker.storage import metadata
-from broker.storage.metadata import CreatedAt, Put, Unchanged
+from broker.storage.metadata import CreatedAt, Unchanged
 
 # ---- by an operator
 # -------------------------------------------------------------------------------------------------
@@ -101,22 +101,15 @@ def _transaction(
     image: ClusterImage, topic_id: bytes, found: Known, partition: int, changed: PartitionState
 ) -> Transaction:
     topic = image.topics[topic_id]
-    guard = image.guard(topic_id, partition)
     changed = found.next(changed)
+    guards, put = eligibility.change(image, (topic_id, partition), found, changed)
     added = [
         CreatedAt(records.broker_key(each), image.brokers[each].epoch)
         for each in changed.adding
         if each in image.brokers
     ]
-    guards = dict.fromkeys(
-        [
-            Unchanged(metadata.topic_key(topic.name), topic.mod_revision),
-            guard,
-            *found.guards(changed),
-            *added,
-        ]
-    )
-    return Transaction(list(guards), [Put(guard.key, records.partition_value(changed))])
+    of_topic = Unchanged(metadata.topic_key(topic.name), topic.mod_revision)
+    return Transaction(list(dict.fromkeys([of_topic, *guards, *added])), [put])
 
 
 # ---- by the controller

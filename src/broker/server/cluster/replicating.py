@@ -19,7 +19,6 @@ may be about to be one, it registers anew first, with a directory that is not in
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any, Protocol
 
 from broker._native.replication.fetcher import ReplicaEvent
@@ -28,10 +27,10 @@ from broker.core.cluster.following_plan import FollowingPlan, Source
 from broker.core.cluster.image import Delta
 from broker.core.cluster.records import NO_EPOCH
 from broker.core.cluster.writes import Item
+from broker.core.scheduling.events import is_set_within
 from broker.core.scheduling.steps import in_steps, next_step
 from broker.core.scheduling.tasks import Tasks
 from broker.core.service import Service
-from broker.model.address import Address
 from broker.model.errors import StorageError
 from broker.model.identifiers import id_to_text
 from broker.server.cluster.node import Node
@@ -128,20 +127,22 @@ class Replicating(Service):
         logs: FollowedLogs,
         cutting: Cutting,
         fetching: Fetching,
-        address_of: Callable[[int], Address | None],
-        suspect: Callable[[int], object] = lambda _: None,
+        lose: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         """Copy nothing yet.
 
-        `address_of` returns where a broker is asked; `suspect` is called with the id of one to
-        which a connection has ended.
+        Args:
+            node: this broker.
+            logs: those that follow.
+            cutting: truncates them.
+            fetching: how they are copied.
+            lose: notes durably that the directory has lost records, and lets it register anew;
+                None: what this broker registers says nothing of a directory.
         """
         self._node = node
         self._cutting = cutting
         self._fetching = fetching
-        self._address_of = address_of
-        self._suspect = suspect
-        self._lose: Callable[[], Awaitable[object]] | None = None
+        self._lose = lose
         # The registration in which the copying of each has ended: leaders have heard of its end.
         self._reported: dict[Item, int] = {}
         self._worthless = NO_EPOCH  # the registration that is ended because of losses
@@ -156,13 +157,6 @@ class Replicating(Service):
         logs.when_unfollowed(self._is_unfollowed)
         node.metadata.when_changed(self._image_changed)
         node.member.when_phase_changes(self._epoch_changed)
-
-    def lose_with(self, lose: Callable[[], Awaitable[object]]) -> None:
-        """Set what notes durably that the directory has lost records, and lets it register anew.
-
-        Without it, what this broker registers says nothing of a directory.
-        """
-        self._lose = lose
 
     async def run(self) -> None:
         """Copy until cancelled."""
@@ -246,9 +240,7 @@ class Replicating(Service):
 
     async def _wait(self, due_ms: int | None) -> None:
         seconds = None if due_ms is None else (due_ms - self._node.clock.monotonic_ms()) / 1000
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._something.wait()
+        await is_set_within(self._something, seconds)
 
     def _copy(self, item: Item, source: Source | None) -> None:
         """Copy a partition from a source, or from nowhere."""
@@ -289,9 +281,7 @@ class Replicating(Service):
                 leader,
                 self._fetching,
                 self._node.member.epoch,
-                self._address_of,
                 self._something.set,
-                self._suspect,
             )
         return link
 

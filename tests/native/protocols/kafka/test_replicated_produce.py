@@ -123,6 +123,19 @@ def test_a_wait_for_replicas_that_are_added_meanwhile_ends_after_the_timeout(
     logs.turn.poll_synced()
 
 
+def test_the_first_wait_for_replicas_is_reported(
+    client: Client, led: PartitionLog, logs: Logs
+) -> None:
+    turn, reported = logs.turn, list[tuple[int, int]]()
+    turn.when_awaiting = lambda: reported.append((turn.expiring_count, turn.lagging_count))
+
+    for _ in range(2):
+        client.send(produce(9, (0, BATCH)))
+
+    assert led.log_end_offset == 4
+    assert reported == [(1, 1)], "the replica lags since the log is led"
+
+
 def test_a_wait_ends_at_once_when_too_few_replicas_are_in_sync(
     client: Client, led: PartitionLog
 ) -> None:

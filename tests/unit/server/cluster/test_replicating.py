@@ -131,11 +131,13 @@ class Brokers:
             self.addresses[broker_id] = side.listen()
         self.own.drive()
         turn, poller = self.own.logs.turn, self.own.wire.poller
-        fetching = Fetching(turn, poller, SELF, 500, 1, 10 << 20, 1 << 20, 30_000)
+        fetching = Fetching(
+            *(turn, poller, self.addresses.get, lambda _: None),
+            *(SELF, 500, 1, 10 << 20, 1 << 20, 30_000),
+        )
         node: Any = self.node
         self.losses: list[int] = []  # the registration at each
-        self.replicating = Replicating(node, self.logs, self.cutting, fetching, self.addresses.get)
-        self.replicating.lose_with(self._lose)
+        self.replicating = Replicating(node, self.logs, self.cutting, fetching, self._lose)
         self._running = asyncio.ensure_future(self.replicating.run())
 
     async def _lose(self) -> None:
