@@ -38,8 +38,8 @@ def _without(guards: Sequence[Guard], kind: type) -> list[Guard]:
 def _write_without_the_office(patch: Patch) -> None:
     begin = Controller.__init__
 
-    def unfenced(self: Any, *args: Any) -> None:
-        begin(self, *args)
+    def unfenced(self: Any, *args: Any, **named: Any) -> None:
+        begin(self, *args, **named)
         self._writes._fence = _ALWAYS
 
     patch.setattr(Controller, "__init__", unfenced)
@@ -423,6 +423,45 @@ def _complete_a_reassignment_without_its_leader(patch: Patch) -> None:
     patch.setattr(reassignment, "advanced", hasty)
 
 
+def _complete_a_reassignment_without_who_is_added(patch: Patch) -> None:
+    advanced = reassignment.advanced
+
+    def hasty(found: Known, settings: Any) -> Any:
+        state = found.state
+        members = tuple(each for each in state.replicas if each in found.brokers)
+        return advanced(found._replace(state=state._replace(isr=members)), settings)
+
+    patch.setattr(reassignment, "advanced", hasty)
+
+
+def _elect_uncleanly_in_any_topic(patch: Patch) -> None:
+    elected = election._elected
+
+    def lossy(found: Known, settings: Any, others: Any) -> int:
+        return elected(found, settings._replace(is_unclean_allowed=True), others)
+
+    patch.setattr(election, "_elected", lossy)
+
+
+def _elect_the_first_that_runs(patch: Patch) -> None:
+    next_state = election.next_state
+
+    def first(*args: Any, **named: Any) -> Any:
+        named.pop("most_first", None)
+        return next_state(*args, **named)
+
+    patch.setattr(election, "next_state", first)
+
+
+def _ask_nobody_how_much_it_has(patch: Patch) -> None:
+    begin = Controller.__init__
+
+    def hasty(self: Any, *args: Any, **_: Any) -> None:
+        begin(self, *args)
+
+    patch.setattr(Controller, "__init__", hasty)
+
+
 def _complete_no_reassignment(patch: Patch) -> None:
     patch.setattr(reassignment, "advanced", lambda *_: None)
 
@@ -470,6 +509,12 @@ MUTATIONS: dict[str, Callable[[Patch], None]] = {
     "an ELR is never emptied": _keep_the_elr,
     "a successor may lack records": _hand_over_to_who_may_lack_records,
     "a reassignment removes a leader that leads": _complete_a_reassignment_without_its_leader,
+    "a reassignment ends before who is added is in sync": (
+        _complete_a_reassignment_without_who_is_added
+    ),
     "no reassignment is completed": _complete_no_reassignment,
+    "an election is unclean in any topic": _elect_uncleanly_in_any_topic,
+    "an unclean election takes the first that runs": _elect_the_first_that_runs,
+    "nobody is asked before an unclean election": _ask_nobody_how_much_it_has,
     "internal topics do not grow": _let_nothing_grow,
 }

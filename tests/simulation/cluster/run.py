@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from random import Random
 
-from broker.core.cluster import placement, reassignment, topics
+from broker.core.cluster import election, eligibility, placement, topics
 from broker.core.cluster.controller import ControllerSettings
 from broker.core.cluster.records import NO_LEADER, PartitionState, Transaction
 from broker.core.cluster.slices import complete
@@ -20,7 +20,7 @@ from tests.simulation.cluster.replicas import Disk
 from tests.simulation.cluster.replication import Replication
 from tests.simulation.cluster.store import Outcome, SimulatedStore
 from tests.simulation.violation import Violation
-from tests.simulation.virtual_time import VirtualTime
+from tests.simulation.virtual_time import Task, VirtualTime
 
 FAULTS_MS = 15_000
 SETTLE_MS = 25_000
@@ -312,6 +312,8 @@ class ClusterSimulation:
             self._configure(broker, name)
         elif not self.settings.is_shared:
             self._reassign(broker, name)
+            if rng.random() < 0.3:
+                self._elect(broker)
 
     def _produce(self) -> None:
         """Send a record to any broker, often."""
@@ -337,16 +339,26 @@ class ClusterSimulation:
         assert topic is not None
         item = topic.record.topic_id, rng.randrange(topic.record.partitions)
         target = rng.sample(range(1, self.size + 1), rng.randint(1, self.size))
-        try:
-            if rng.random() < 0.3:
-                transaction = reassignment.cancel(image, *item)
-                self.note(f"{broker.name} cancels the reassignment of {name} {item[1]}")
-            else:
-                transaction = reassignment.begin(image, *item, target)
-                self.note(f"{broker.name} reassigns {name} {item[1]}: {target}")
-        except RequestError:
-            return
-        self.store.transact(broker.process, transaction, lambda _: None)
+        if rng.random() < 0.3:
+            self.note(f"{broker.name} cancels the reassignment of {name} {item[1]}")
+            work = broker.changes.reassign({item: None})
+        else:
+            self.note(f"{broker.name} reassigns {name} {item[1]}: {target}")
+            work = broker.changes.reassign({item: target})
+        Task(work, self.time.answer())
+
+    def _elect(self, broker: SimulatedBroker) -> None:
+        """Elect any replica of a partition without a leader, as an operator who accepts a loss."""
+        image = broker.image
+        for topic_id, topic in image.topics.items():
+            for partition in range(topic.record.partitions):
+                found = eligibility.known(image, topic_id, partition)
+                if found is not None and not election.has_leader(found):
+                    item = topic_id, partition
+                    self.note(f"{broker.name} elects any replica of {topic.name} {partition}")
+                    self.audit.forced.add(item)
+                    Task(broker.changes.elect_unclean([item]), self.time.answer())
+                    return
 
     def _create(self, broker: SimulatedBroker) -> None:
         rng, image = self.rng, broker.image

@@ -10,7 +10,10 @@ at every move of a high watermark
     members of the ISR that have not lost their disk since
     nothing committed is committed again, at another offset or with other bytes
 at every election, and every change of an ISR
-    the new leader and the members have everything that is committed
+    the new leader and the members have everything that is committed; but what an unclean leader
+    does not have on its disk is not committed any more (the cluster's audit says who may be one)
+at every cut of a log
+    nothing that is committed is removed; what could be read before is told, with its number
 at every answer to a client
     acknowledged for all: it is committed at that offset; one process acknowledges in an epoch
     read: it is committed, and no offset is skipped
@@ -58,7 +61,7 @@ class ReplicationAudit:
         self.acknowledged_count = 0
         # Brokers whose disk was lost, until they are members of the ISR again.
         self.wiped: dict[Item, set[int]] = defaultdict(set)
-        self._isr: dict[Item, tuple[int, ...]] = {}
+        self._states: dict[Item, PartitionState] = {}
         self._epochs: dict[tuple[Item, int], dict[int, int]] = defaultdict(dict)  # by base offset
         self._durable: dict[tuple[Item, int], int] = defaultdict(int)
         self._starts: dict[tuple[Item, int], int] = defaultdict(int)  # of the files
@@ -70,6 +73,9 @@ class ReplicationAudit:
         self._sequences: dict[Item, dict[tuple[int, int, int], int]] = defaultdict(dict)
         self._elected: dict[Item, int] = {}
         self._leaders: dict[tuple[Item, int], str] = {}  # processes, by epoch
+        self.losses: dict[Item, int] = defaultdict(int)  # by unclean elections
+        self.lost_count = 0  # records that were committed
+        self._unclean: dict[Item, int] = defaultdict(int)  # the epoch of the last such election
 
     # ---- replicas
     # ---------------------------------------------------------------------------------------------
@@ -95,8 +101,21 @@ class ReplicationAudit:
         """Note that a broker's directory is empty."""
         for item in items:
             self.wiped[item].add(broker_id)
-            self._durable[item, broker_id] = 0
-            self._epochs[item, broker_id] = {}
+            self.dropped(item, broker_id)
+
+    def dropped(self, item: Item, broker_id: int) -> None:
+        """Note that a broker has removed its replica."""
+        self._durable[item, broker_id] = self._starts[item, broker_id] = 0
+        self._epochs[item, broker_id] = {}
+
+    def cut(
+        self, process: str, item: Item, readable: tuple[int, int], log: PartitionLog, told: int
+    ) -> None:
+        """Check what a process tells of a cut; it could read a part of the log before."""
+        start, watermark = readable
+        lost = max(watermark - max(start, log.high_watermark), 0)
+        if told != lost:
+            raise Violation(f"{process} has cut {lost} readable records of {item}, tells {told}")
 
     def observe(self, item: Item, broker_id: int, seen: Seen, log: PartitionLog) -> None:
         """Look at a replica after anything that a process did."""
@@ -108,6 +127,9 @@ class ReplicationAudit:
             self._synced(item, broker_id, seen, log)
         watermark = min(log.high_watermark, _end(log))
         if watermark == seen.watermark:
+            return
+        if log.known_epoch < self._unclean[item]:  # nobody is told any more what it commits
+            seen.watermark = watermark
             return
         shown = f"{item} {seen.process}, epoch {log.known_epoch}: {seen.watermark}, {watermark}"
         if watermark < seen.watermark:
@@ -127,7 +149,13 @@ class ReplicationAudit:
         key = (item, broker_id)
         kept = max(end, self.deleted[item])  # what is deleted need not be there
         if kept < seen.watermark and seen.end > self._starts[key]:  # it is not empty
-            raise Violation(f"{seen.process} cuts {item} to {end}, below {seen.watermark}")
+            committed, epochs = self.committed[item], self._epochs[key]
+            is_committed = any(
+                at >= kept and at in committed and committed[at].epoch == epoch
+                for at, epoch in epochs.items()
+            )
+            if is_committed or not self.losses[item]:
+                raise Violation(f"{seen.process} cuts {item} to {end}, below {seen.watermark}")
         seen.watermark = log.high_watermark
         self._epochs[key] = {}
         self._durable[key] = min(self._durable[key], end)
@@ -236,17 +264,44 @@ class ReplicationAudit:
 
     def state_changed(self, item: Item, state: PartitionState) -> None:
         """Look at a change of a partition's state in the store."""
-        before = self._isr.get(item, state.replicas)
-        self._isr[item] = state.isr
-        self.wiped[item].difference_update(each for each in state.isr if each not in before)
-        for each in {*state.isr, state.leader} - {NO_LEADER} - self.wiped[item]:
+        before = self._states.get(item, state._replace(isr=state.replicas))
+        self._states[item] = state
+        leader = state.leader
+        if leader not in (NO_LEADER, before.leader) and self._is_unclean(item, leader, before):
+            self._lose(item, state)
+        self.wiped[item].difference_update(each for each in state.isr if each not in before.isr)
+        for each in {*state.isr, leader} - {NO_LEADER} - self.wiped[item]:
             self._check_prefix(item, each, self.committed_end[item], f"{each} in {item}: {state}")
+
+    def _is_unclean(self, item: Item, leader: int, before: PartitionState) -> bool:
+        return leader not in before.isr + before.elr or leader in self.wiped[item]
+
+    def _lose(self, item: Item, state: PartitionState) -> None:
+        """Note an unclean election: what the leader has not on its disk is lost."""
+        key, committed = (item, state.leader), self.committed[item]
+        kept = 0
+        for batch in committed.values():
+            is_deleted = batch.end_offset <= self._starts[key]
+            if not (is_deleted or self.has(*key, batch)):
+                break
+            kept = batch.end_offset
+        for base_offset in [each for each in committed if each >= kept]:
+            self.lost_count += committed.pop(base_offset).end_offset - base_offset
+        sequences = self._sequences[item]
+        self._sequences[item] = {each: at for each, at in sequences.items() if at < kept}
+        for ends in (self.committed_end, self.latest, self.deleted):
+            ends[item] = min(ends[item], kept)
+        self.wiped[item].discard(state.leader)
+        self.losses[item] += 1
+        self._unclean[item] = state.leader_epoch
 
     # ---- clients
     # ---------------------------------------------------------------------------------------------
 
     def acknowledged(self, item: Item, epoch: int, process: str) -> None:
         """Check whoever tells a client that a batch was written."""
+        if epoch < self._unclean[item]:
+            raise Violation(f"{process} acknowledges {item} in epoch {epoch}, after it was lost")
         writer = self._writers.setdefault((item, epoch), process)
         if writer != process:
             raise Violation(f"{writer} and {process} acknowledge {item} in epoch {epoch}")

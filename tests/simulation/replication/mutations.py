@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker.core.cluster import election, eligibility
+from broker.core.cluster import election, eligibility, reassignment
 from broker.core.cluster.controller import Controller
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.isr import IsrChanges
@@ -298,8 +298,8 @@ def _elect_any_replica(patch: Patch) -> None:
 def _write_without_the_office(patch: Patch) -> None:
     begin = Controller.__init__
 
-    def unfenced(self: Any, *args: Any) -> None:
-        begin(self, *args)
+    def unfenced(self: Any, *args: Any, **named: Any) -> None:
+        begin(self, *args, **named)
         self._writes._fence = _ALWAYS
 
     patch.setattr(Controller, "__init__", unfenced)
@@ -338,6 +338,60 @@ def _keep_the_epoch_of_a_restarted_leader(patch: Patch) -> None:
         return changed
 
     patch.setattr(election, "_led_by", keep)
+
+
+# ---- unclean elections and reassignments
+# -------------------------------------------------------------------------------------------------
+
+
+def _elect_uncleanly_in_any_topic(patch: Patch) -> None:
+    elected = election._elected
+
+    def lossy(found: Known, settings: Any, others: Any) -> int:
+        return elected(found, settings._replace(is_unclean_allowed=True), others)
+
+    patch.setattr(election, "_elected", lossy)
+
+
+def _elect_the_first_that_runs(patch: Patch) -> None:
+    next_state = election.next_state
+
+    def first(*args: Any, **named: Any) -> Any:
+        named.pop("most_first", None)
+        return next_state(*args, **named)
+
+    patch.setattr(election, "next_state", first)
+
+
+def _keep_the_watermark(patch: Patch) -> None:
+    truncate = Storage.truncate
+
+    def keep(self: Any, log: Any, offset: int, *, is_anew: bool = False) -> bool:
+        return truncate(self, log, max(offset, log.high_watermark), is_anew=is_anew)
+
+    patch.setattr(Storage, "truncate", keep)
+
+
+def _tell_nobody_what_is_lost(patch: Patch) -> None:
+    patch.setattr(truncation, "_tell_removed", lambda *_: None)
+
+
+def _complete_without_who_is_added(patch: Patch) -> None:
+    advanced = reassignment.advanced
+
+    def hasty(found: Known, settings: Any) -> Any:
+        state = found.state
+        members = tuple(each for each in state.replicas if each in found.brokers)
+        return advanced(found._replace(state=state._replace(isr=members)), settings)
+
+    patch.setattr(reassignment, "advanced", hasty)
+
+
+def _leave_before_the_others_have_everything(patch: Patch) -> None:
+    def is_wanted(self: ReplicatedBroker, state: PartitionState) -> bool:
+        return self.broker_id in state.replicas and self.broker_id not in state.removing
+
+    patch.setattr(ReplicatedBroker, "is_wanted", is_wanted)
 
 
 class Mutation(NamedTuple):
@@ -390,4 +444,12 @@ MUTATIONS = {
     "newer states are overwritten": Mutation(_overwrite_what_is_newer, 3),
     "any incarnation of the leader leads": Mutation(_lead_with_any_incarnation),
     "a restarted leader keeps its epoch": Mutation(_keep_the_epoch_of_a_restarted_leader),
+    "an election is unclean in any topic": Mutation(_elect_uncleanly_in_any_topic),
+    "an unclean election takes the first that runs": Mutation(_elect_the_first_that_runs),
+    "the high watermark is kept over an unclean election": Mutation(_keep_the_watermark),
+    "nobody tells what an unclean election has lost": Mutation(_tell_nobody_what_is_lost),
+    "a reassignment ends before who is added is in sync": Mutation(_complete_without_who_is_added),
+    "a reassignment removes replicas at its beginning": Mutation(
+        _leave_before_the_others_have_everything
+    ),
 }

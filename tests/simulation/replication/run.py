@@ -19,7 +19,7 @@ from tests.simulation.cluster.replicas import Disk
 from tests.simulation.cluster.store import SimulatedStore
 from tests.simulation.replication.audit import ReplicationAudit
 from tests.simulation.replication.broker import ReplicatedBroker
-from tests.simulation.replication.clients import Consumer, Deleter, Producer
+from tests.simulation.replication.clients import Consumer, Deleter, Operator, Producer
 from tests.simulation.replication.network import CLIENTS, Network
 from tests.simulation.replication.storage import Disks, Storage, recorded_disks
 from tests.simulation.violation import Violation
@@ -54,11 +54,17 @@ class ReplicationSimulation:
         self.size = rng.choice((2, 3, 3, 3, 4))
         self.factor = rng.choice((2, 3, 3)) if self.size > 2 else 2
         self.min_isr = rng.randint(1, self.factor)
+        # By whom elections may be unclean: the topic's setting, or an operator.
+        unclean = rng.choice(("setting", "operator", *[""] * 8))
+        self._is_lossy = unclean == "operator"
+        if unclean and rng.random() < 0.8:
+            self.min_isr = 1  # with more, whoever leaves the ISR is eligible
+        self._reassigns = rng.random() < 0.25
         self.settings = ControllerSettings(
             is_shared=False,
             imbalance_interval_ms=rng.choice((2_000, 5_000)),
             imbalance_percentage=rng.choice((0, 10)),
-            defaults=ReplicaSettings(self.min_isr),
+            defaults=ReplicaSettings(self.min_isr, unclean == "setting"),
         )
         self.brokers: list[ReplicatedBroker] = []
         self._disks = disks
@@ -69,6 +75,7 @@ class ReplicationSimulation:
         self.lost_id = 0
         if self.factor > self.min_isr and rng.random() < 0.3:
             self.lost_id = rng.randint(1, self.size)
+        self.fewest_replicas = self.min_isr + (self.lost_id > 0)
         self.replicas = ReplicationAudit(self.audit.image, self.min_isr)
         self.audit.state_changed = self._state_changed
         settings = {"segment.bytes": rng.choice(("1048576", "4096", "20000"))}
@@ -461,6 +468,10 @@ class ReplicationSimulation:
                 Task(producer.run(), self.time.answer())
             if self.rng.random() < 0.3:
                 Task(Deleter(self, item).run(), self.time.answer())
+            if self._reassigns:
+                Task(Operator(self, item, is_lossy=False).run(), self.time.answer())
+            if self._is_lossy:
+                Task(Operator(self, item, is_lossy=True).run(), self.time.answer())
             for _ in range(2):
                 Task(Consumer(self, item).run(), self.time.answer())
 
