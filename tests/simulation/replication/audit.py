@@ -76,6 +76,8 @@ class ReplicationAudit:
         self.losses: dict[Item, int] = defaultdict(int)  # by unclean elections
         self.lost_count = 0  # records that were committed
         self._unclean: dict[Item, int] = defaultdict(int)  # the epoch of the last such election
+        # What was committed before one of them, by place.
+        self._known: dict[Item, dict[tuple[int, int], Stored]] = defaultdict(dict)
 
     # ---- replicas
     # ---------------------------------------------------------------------------------------------
@@ -267,7 +269,8 @@ class ReplicationAudit:
         before = self._states.get(item, state._replace(isr=state.replicas))
         self._states[item] = state
         leader = state.leader
-        if leader not in (NO_LEADER, before.leader) and self._is_unclean(item, leader, before):
+        is_elected = leader != NO_LEADER and state.leader_epoch != before.leader_epoch
+        if is_elected and self._is_unclean(item, leader, before):
             self._lose(item, state)
         self.wiped[item].difference_update(each for each in state.isr if each not in before.isr)
         for each in {*state.isr, leader} - {NO_LEADER} - self.wiped[item]:
@@ -277,20 +280,29 @@ class ReplicationAudit:
         return leader not in before.isr + before.elr or leader in self.wiped[item]
 
     def _lose(self, item: Item, state: PartitionState) -> None:
-        """Note an unclean election: what the leader has not on its disk is lost."""
-        key, committed = (item, state.leader), self.committed[item]
-        kept = 0
-        for batch in committed.values():
-            is_deleted = batch.end_offset <= self._starts[key]
-            if not (is_deleted or self.has(*key, batch)):
+        """Note an unclean election: committed is what the leader has on its disk.
+
+        That may be what an earlier election has lost.
+        """
+        key, committed, known = (item, state.leader), self.committed[item], self._known[item]
+        known.update({(at, each.epoch): each for at, each in committed.items()})
+        end = self._starts[key]  # below, it was deleted
+        kept = {at: each for at, each in committed.items() if each.end_offset <= end}
+        for at, epoch in self._epochs[key].items():
+            batch = known.get((at, epoch))
+            if batch is None or not self.has(*key, batch):
                 break
-            kept = batch.end_offset
-        for base_offset in [each for each in committed if each >= kept]:
-            self.lost_count += committed.pop(base_offset).end_offset - base_offset
-        sequences = self._sequences[item]
-        self._sequences[item] = {each: at for each, at in sequences.items() if at < kept}
-        for ends in (self.committed_end, self.latest, self.deleted):
-            ends[item] = min(ends[item], kept)
+            kept[at] = batch
+            end = batch.end_offset
+        self.lost_count += sum(
+            each.end_offset - at for at, each in committed.items() if kept.get(at) is not each
+        )
+        self.committed[item], self.committed_end[item] = kept, end
+        self._sequences[item] = {
+            each.sequence: at for at, each in kept.items() if each.sequence is not None
+        }
+        self.latest[item] = min(self.latest[item], end)
+        self.deleted[item] = min(self.deleted[item], end)
         self.wiped[item].discard(state.leader)
         self.losses[item] += 1
         self._unclean[item] = state.leader_epoch

@@ -603,6 +603,8 @@ class ReplicatedBroker(SimulatedBroker):
             return Answered(item, "not led")
         if not self.is_epoch_right(log, asked.leader_epoch):
             return Answered(item, "another epoch")
+        if all(each != replica[0] for each, *_ in log.replica_states()):
+            return Answered(item, "no replica")
         diverging = self.diverges(log, asked)
         if diverging is not None:
             return Answered(item, diverging=diverging)

@@ -17,6 +17,7 @@ from broker.storage.metadata import Absent
 from broker.storage.recovery import truncation
 from broker.storage.recovery.partitions import Partitions
 from tests.simulation.replication.broker import Asked, ReplicatedBroker
+from tests.simulation.replication.run import ANY, Scenario
 from tests.simulation.replication.storage import Disks, Storage
 
 Patch = pytest.MonkeyPatch
@@ -395,11 +396,24 @@ def _leave_before_the_others_have_everything(patch: Patch) -> None:
 
 
 class Mutation(NamedTuple):
-    """A planted bug, and from which seed on it is looked for: the first one that finds it."""
+    """A planted bug, and where it is looked for.
+
+    `first_seed` is the first one that finds it, of all runs or of those of a scenario.
+    """
 
     apply: Callable[[Patch], None]
     first_seed: int = 0
+    scenario: Scenario = ANY
 
+
+UNCLEAN = Scenario(
+    size=3,
+    factor=3,
+    min_isr=1,
+    unclean="setting",
+    faults={"last": 3, "kill": 1},
+    interval_ms=1_000,
+)
 
 MUTATIONS = {
     "a leader acknowledges what it has alone": Mutation(_acknowledge_what_the_leader_has),
@@ -445,9 +459,15 @@ MUTATIONS = {
     "any incarnation of the leader leads": Mutation(_lead_with_any_incarnation),
     "a restarted leader keeps its epoch": Mutation(_keep_the_epoch_of_a_restarted_leader),
     "an election is unclean in any topic": Mutation(_elect_uncleanly_in_any_topic),
-    "an unclean election takes the first that runs": Mutation(_elect_the_first_that_runs),
-    "the high watermark is kept over an unclean election": Mutation(_keep_the_watermark),
-    "nobody tells what an unclean election has lost": Mutation(_tell_nobody_what_is_lost),
+    "an unclean election takes the first that runs": Mutation(
+        _elect_the_first_that_runs, scenario=UNCLEAN
+    ),
+    "the high watermark is kept over an unclean election": Mutation(
+        _keep_the_watermark, scenario=UNCLEAN
+    ),
+    "nobody tells what an unclean election has lost": Mutation(
+        _tell_nobody_what_is_lost, scenario=UNCLEAN
+    ),
     "a reassignment ends before who is added is in sync": Mutation(_complete_without_who_is_added),
     "a reassignment removes replicas at its beginning": Mutation(
         _leave_before_the_others_have_everything

@@ -338,22 +338,22 @@ class Storage:
     def drop(self, item: Item) -> bool:
         """Remove a replica that other brokers have now; False while it is written or synced."""
         log = self.logs.get(item)
-        if log is not None:
-            if log.is_syncing or log.kept_offset < log.log_end_offset:
-                return False
+        if log is None:  # as a start finds it
+            doomed = self._partitions.rename_strays(
+                lambda *_: item[0], lambda _, partition: partition != item[1]
+            )
+        elif log.is_syncing or log.kept_offset < log.log_end_offset:
+            return False
+        else:
             log.begin_loading()
             self._partitions.release(log)
             log.release()
             log.end_loading()
             del self.logs[item]
+            doomed = deletion.DeletedFolders(self._folder).put_away_moved(TOPIC, *item)
+        for each in doomed:
+            deletion.remove_folder(each)
         self._items.discard(item)
-        folder = self._folder / f"{TOPIC}-{item[1]}"
-        if folder.is_dir():
-            folders = deletion.DeletedFolders(self._folder)
-            folders.put_away(TOPIC, item[0], [item[1]], is_name_taken=True)
-            folders.sync()
-            for each in folders.waiting(TOPIC, item[0], [item[1]]):
-                deletion.remove_folder(each)
         self._partitions.forget(TOPIC, [item[1]])
         return True
 

@@ -13,8 +13,8 @@ from tests.simulation.violation import Violation
 SEEDS_PER_MUTATION = 40  # from its first one on
 
 WORDS = [
-    *("kill", "power cut", "lost its disk", "lost records", "stop:", "cut:", "lone:", "drain:"),
-    *("slow:", "fill:", "is cut to", "begins anew at"),
+    *("kill", "power cut", "lost its disk", "lost records", "stop:", "cut:", "lone:", "last:"),
+    *("drain:", "slow:", "fill:", "is cut to", "begins anew at"),
 ]
 
 pytestmark = pytest.mark.usefixtures("silent_log")
@@ -63,4 +63,6 @@ def test_mutated_replication_is_detected(name: str, monkeypatch: pytest.MonkeyPa
     mutation.apply(monkeypatch)
 
     with pytest.raises(Violation, match="seed"):
-        run_all(range(mutation.first_seed, mutation.first_seed + SEEDS_PER_MUTATION))
+        run_all(
+            range(mutation.first_seed, mutation.first_seed + SEEDS_PER_MUTATION), mutation.scenario
+        )
