@@ -266,7 +266,8 @@ class ReplicationAudit:
 
     def state_changed(self, item: Item, state: PartitionState) -> None:
         """Look at a change of a partition's state in the store."""
-        before = self._states.get(item, state._replace(isr=state.replicas))
+        placed = state._replace(isr=state.replicas, elr=(), leader_epoch=0)
+        before = self._states.get(item, placed)
         self._states[item] = state
         leader = state.leader
         is_elected = leader != NO_LEADER and state.leader_epoch != before.leader_epoch

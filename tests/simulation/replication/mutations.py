@@ -5,17 +5,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker.core.cluster import election, eligibility, reassignment
-from broker.core.cluster.controller import Controller
+from broker.core.cluster import election, eligibility
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.membership import Membership
 from broker.core.cluster.records import NO_LEADER, PartitionState
-from broker.core.cluster.writes import GuardedWrites
 from broker.storage.checkpoints import intact
 from broker.storage.metadata import Absent
 from broker.storage.recovery import truncation
 from broker.storage.recovery.partitions import Partitions
+from tests.simulation.cluster.mutations import MUTATIONS as OF_CLUSTER
 from tests.simulation.replication.broker import Asked, ReplicatedBroker
 from tests.simulation.replication.run import ANY, Scenario
 from tests.simulation.replication.storage import Disks, Storage
@@ -296,30 +295,6 @@ def _elect_any_replica(patch: Patch) -> None:
     patch.setattr(election, "candidates", live)
 
 
-def _write_without_the_office(patch: Patch) -> None:
-    begin = Controller.__init__
-
-    def unfenced(self: Any, *args: Any, **named: Any) -> None:
-        begin(self, *args, **named)
-        self._writes._fence = _ALWAYS
-
-    patch.setattr(Controller, "__init__", unfenced)
-    patch.setattr(Controller, "is_in_office", True)
-
-
-def _overwrite_what_is_newer(patch: Patch) -> None:
-    take = GuardedWrites.take
-
-    def unguarded(self: GuardedWrites) -> Any:
-        write = take(self)
-        if write is None:
-            return None
-        guards = write.transaction.guards[:1]
-        return write._replace(transaction=write.transaction._replace(guards=guards))
-
-    patch.setattr(GuardedWrites, "take", unguarded)
-
-
 def _lead_with_any_incarnation(patch: Patch) -> None:
     def serve(self: PartitionState, broker_id: int, _: int) -> bool:
         return self.leader == broker_id and self.successor == NO_LEADER
@@ -345,25 +320,6 @@ def _keep_the_epoch_of_a_restarted_leader(patch: Patch) -> None:
 # -------------------------------------------------------------------------------------------------
 
 
-def _elect_uncleanly_in_any_topic(patch: Patch) -> None:
-    elected = election._elected
-
-    def lossy(found: Known, settings: Any, others: Any) -> int:
-        return elected(found, settings._replace(is_unclean_allowed=True), others)
-
-    patch.setattr(election, "_elected", lossy)
-
-
-def _elect_the_first_that_runs(patch: Patch) -> None:
-    next_state = election.next_state
-
-    def first(*args: Any, **named: Any) -> Any:
-        named.pop("most_first", None)
-        return next_state(*args, **named)
-
-    patch.setattr(election, "next_state", first)
-
-
 def _keep_the_watermark(patch: Patch) -> None:
     truncate = Storage.truncate
 
@@ -375,17 +331,6 @@ def _keep_the_watermark(patch: Patch) -> None:
 
 def _tell_nobody_what_is_lost(patch: Patch) -> None:
     patch.setattr(truncation, "_tell_removed", lambda *_: None)
-
-
-def _complete_without_who_is_added(patch: Patch) -> None:
-    advanced = reassignment.advanced
-
-    def hasty(found: Known, settings: Any) -> Any:
-        state = found.state
-        members = tuple(each for each in state.replicas if each in found.brokers)
-        return advanced(found._replace(state=state._replace(isr=members)), settings)
-
-    patch.setattr(reassignment, "advanced", hasty)
 
 
 def _leave_before_the_others_have_everything(patch: Patch) -> None:
@@ -404,6 +349,10 @@ class Mutation(NamedTuple):
     apply: Callable[[Patch], None]
     first_seed: int = 0
     scenario: Scenario = ANY
+
+
+def _of_cluster(name: str, first_seed: int = 0, scenario: Scenario = ANY) -> Mutation:
+    return Mutation(OF_CLUSTER[name], first_seed, scenario)
 
 
 UNCLEAN = Scenario(
@@ -454,13 +403,13 @@ MUTATIONS = {
     "a broker that has lost records tells nobody": Mutation(_lose_records_silently, 8),
     "damaged records stay in a copy": Mutation(_keep_what_is_damaged, 282),
     "any live replica is elected": Mutation(_elect_any_replica),
-    "a controller writes after its term": Mutation(_write_without_the_office, 813),
-    "newer states are overwritten": Mutation(_overwrite_what_is_newer, 3),
+    "a controller writes after its term": _of_cluster("a controller writes after its term", 813),
+    "newer states are overwritten": _of_cluster("newer states are overwritten", 3),
     "any incarnation of the leader leads": Mutation(_lead_with_any_incarnation),
     "a restarted leader keeps its epoch": Mutation(_keep_the_epoch_of_a_restarted_leader),
-    "an election is unclean in any topic": Mutation(_elect_uncleanly_in_any_topic),
-    "an unclean election takes the first that runs": Mutation(
-        _elect_the_first_that_runs, scenario=UNCLEAN
+    "an election is unclean in any topic": _of_cluster("an election is unclean in any topic"),
+    "an unclean election takes the first that runs": _of_cluster(
+        "an unclean election takes the first that runs", scenario=UNCLEAN
     ),
     "the high watermark is kept over an unclean election": Mutation(
         _keep_the_watermark, scenario=UNCLEAN
@@ -468,7 +417,9 @@ MUTATIONS = {
     "nobody tells what an unclean election has lost": Mutation(
         _tell_nobody_what_is_lost, scenario=UNCLEAN
     ),
-    "a reassignment ends before who is added is in sync": Mutation(_complete_without_who_is_added),
+    "a reassignment ends before who is added is in sync": _of_cluster(
+        "a reassignment ends before who is added is in sync"
+    ),
     "a reassignment removes replicas at its beginning": Mutation(
         _leave_before_the_others_have_everything
     ),
