@@ -8,10 +8,8 @@ import pytest
 from broker.core.cluster import election, eligibility
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.isr import IsrChanges
-from broker.core.cluster.membership import Membership
 from broker.core.cluster.records import NO_LEADER, PartitionState
 from broker.storage.checkpoints import intact
-from broker.storage.metadata import Absent
 from broker.storage.recovery import truncation
 from broker.storage.recovery.partitions import Partitions
 from tests.simulation.cluster.mutations import MUTATIONS as OF_CLUSTER
@@ -20,7 +18,6 @@ from tests.simulation.replication.run import ANY, Scenario
 from tests.simulation.replication.storage import Disks, Storage
 
 Patch = pytest.MonkeyPatch
-_ALWAYS = Absent(b"never")  # a guard that holds
 _MANY = 99
 
 
@@ -74,10 +71,6 @@ def _show_an_old_end(patch: Patch) -> None:
 
 def _ignore_min_isr(patch: Patch) -> None:
     patch.setattr(IsrChanges, "committed", lambda *_: _MANY)
-
-
-def _serve_after_the_lease(patch: Patch) -> None:
-    patch.setattr(Membership, "may_serve", lambda self, _: self.epoch != 0)
 
 
 # ---- the logs
@@ -261,15 +254,6 @@ def _keep_the_eligible(patch: Patch) -> None:
 # -------------------------------------------------------------------------------------------------
 
 
-def _count_those_that_lost_their_disk(patch: Patch) -> None:
-    patch.setattr(Known, "counts", lambda self, broker_id: broker_id in self.brokers)
-
-
-def _forget_since_when_members_are_absent(patch: Patch) -> None:
-    next_of = Known.next
-    patch.setattr(Known, "next", lambda *each: next_of(*each)._replace(absent=()))
-
-
 def _keep_intact_since(patch: Patch) -> None:
     def keep(self: Any) -> None:
         since = self.intact.since
@@ -301,19 +285,6 @@ def _lead_with_any_incarnation(patch: Patch) -> None:
 
     patch.setattr(PartitionState, "is_served_by", serve)
     patch.setattr(ReplicatedBroker, "_leads", lambda self, state: state.leader == self.broker_id)
-
-
-def _keep_the_epoch_of_a_restarted_leader(patch: Patch) -> None:
-    led_by = election._led_by
-
-    def keep(state: Any, leader: int, *args: Any) -> PartitionState:
-        changed = led_by(state, leader, *args)
-        old = getattr(state, "state", state)
-        if leader == old.leader:
-            return changed._replace(leader_epoch=old.leader_epoch)
-        return changed
-
-    patch.setattr(election, "_led_by", keep)
 
 
 # ---- unclean elections and reassignments
@@ -374,7 +345,7 @@ MUTATIONS = {
     "consumers see what is not committed": Mutation(_show_what_is_not_committed),
     "a new leader tells an old end": Mutation(_show_an_old_end, 3),
     "min.insync.replicas is ignored": Mutation(_ignore_min_isr, 3),
-    "a leader serves after its lease": Mutation(_serve_after_the_lease, 7),
+    "a leader serves after its lease": _of_cluster("a broker serves after its lease", 7),
     "a position is sent before its sync": Mutation(_send_the_position_before_its_sync),
     "a follower cuts its log at the high watermark": Mutation(_cut_at_the_watermark),
     "a diverging end is ignored": Mutation(_ignore_what_diverges, 5),
@@ -397,8 +368,8 @@ MUTATIONS = {
     "any incarnation is added": Mutation(_add_any_incarnation, 3),
     "requests of any incarnation count": Mutation(_believe_any_incarnation, 171),
     "eligible replicas are kept": Mutation(_keep_the_eligible, 2),
-    "who has lost its disk counts": Mutation(_count_those_that_lost_their_disk),
-    "absent members are forgotten": Mutation(_forget_since_when_members_are_absent, 8),
+    "who has lost its disk counts": _of_cluster("members that were emptied count"),
+    "absent members are forgotten": _of_cluster("absent members are named anew", 8),
     "a wiped disk is intact": Mutation(_keep_intact_since),
     "a broker that has lost records tells nobody": Mutation(_lose_records_silently, 8),
     "damaged records stay in a copy": Mutation(_keep_what_is_damaged, 282),
@@ -406,7 +377,7 @@ MUTATIONS = {
     "a controller writes after its term": _of_cluster("a controller writes after its term", 813),
     "newer states are overwritten": _of_cluster("newer states are overwritten", 3),
     "any incarnation of the leader leads": Mutation(_lead_with_any_incarnation),
-    "a restarted leader keeps its epoch": Mutation(_keep_the_epoch_of_a_restarted_leader),
+    "a restarted leader keeps its epoch": _of_cluster("a restarted leader keeps its epoch"),
     "an election is unclean in any topic": _of_cluster("an election is unclean in any topic"),
     "an unclean election takes the first that runs": _of_cluster(
         "an unclean election takes the first that runs", scenario=UNCLEAN
