@@ -11,7 +11,6 @@ from tests.simulation.seeds import distribute_seeds, output_with_hash_seed
 from tests.simulation.violation import Violation
 
 SEEDS_PER_MUTATION = 2_000
-SEEDS_PER_OPTION = 0.5
 # Rare ones are searched for where they show.
 FIRST_SEEDS = {
     "a controller writes after its term": 110,
@@ -30,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("silent_log")
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Distribute the histories over tests: each takes 40 ms."""
-    distribute_seeds(metafunc, "cluster", SEEDS_PER_OPTION)
+    distribute_seeds(metafunc, "cluster")
 
 
 def test_the_guarantees_of_a_cluster_hold_under_any_failures(seeds: range) -> None:

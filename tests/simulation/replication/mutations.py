@@ -326,6 +326,17 @@ def _of_cluster(name: str, first_seed: int = 0, scenario: Scenario = ANY) -> Mut
     return Mutation(OF_CLUSTER[name], first_seed, scenario)
 
 
+# Where a bug shows that is rare in runs of everything.
+LEASES = Scenario(faults={"stop": 3, "cut": 1}, interval_ms=1_000)
+DIVERGING = Scenario(size=3, factor=3, faults={"lone": 3, "kill": 1}, interval_ms=1_000)
+JOINING = Scenario(
+    faults={"kill": 3, "wipe": 1, "stop": 1, "slow": 1},
+    interval_ms=300,
+    loss_rate=0.5,
+    repeat_rate=0.1,
+)
+DAMAGED = Scenario(faults={"damage": 3, "kill": 1}, interval_ms=1_000)
+OFFICE = Scenario(faults={"stop": 3, "kill": 1}, interval_ms=1_000, lag_rate=0.3)
 UNCLEAN = Scenario(
     size=3,
     factor=3,

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.usefixtures("silent_log")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Distribute the histories over tests: a quarter of the usual number, each takes 100 ms."""
-    distribute_seeds(metafunc, "replication", per_seed=0.25)
+    """Distribute the histories over tests: each takes 100 ms."""
+    distribute_seeds(metafunc, "replication", per_test=50)
 
 
 def test_the_guarantees_of_replicas_hold_under_any_failures(seeds: range) -> None:
