@@ -57,7 +57,9 @@ class Scenario(NamedTuple):
     faults: dict[str, int] | None = None  # by kind: how often it is chosen
     interval_ms: int | None = None  # between faults
     loss_rate: float | None = None  # of the disks of those that are added to an ISR
+    controller_rate: float | None = None  # of faults that hit the controller
     lag_rate: float | None = None  # of watches
+    store_loss_rate: float | None = None  # of changes of the store, which may be made later
     repeat_rate: float | None = None  # of messages
 
 
@@ -140,7 +142,7 @@ class ReplicationSimulation:
         self.time.after(300, self._create)
         self.time.after(1_500, self._trouble)
         self.time.run_until(1_500)
-        self.store.loss_rate = rng.choice((0.0, 0.0, 0.05))
+        self.store.loss_rate = _or(scenario.store_loss_rate, rng.choice((0.0, 0.0, 0.05)))
         self.store.lag_rate = _or(scenario.lag_rate, rng.choice((0.0, 0.05, 0.3)))
         self.network.loss_rate = rng.choice((0.0, 0.01, 0.1))
         self.network.repeat_rate = _or(scenario.repeat_rate, rng.choice((0.0, 0.01, 0.1)))
@@ -305,7 +307,7 @@ class ReplicationSimulation:
         [kind] = rng.choices(KINDS, self._weights)
         broker = rng.choice(self.brokers)
         controller = self.audit.image.controller
-        if controller is not None and rng.random() < 0.25:
+        if controller is not None and rng.random() < _or(self._scenario.controller_rate, 0.25):
             broker = self.broker(controller.claim.broker) or broker
         if kind in ("kill", "power cut"):
             victims = list(self.brokers) if rng.random() < 0.1 else [broker]

@@ -10,7 +10,8 @@ from tests.simulation.replication.run import run, run_all
 from tests.simulation.seeds import distribute_seeds, output_with_hash_seed
 from tests.simulation.violation import Violation
 
-SEEDS_PER_MUTATION = 40  # from its first one on
+# From its first one on, which moves when the product changes: the rarest show in one of 30.
+SEEDS_PER_MUTATION = 400
 
 WORDS = [
     *("kill", "power cut", "lost its disk", "lost records", "stop:", "cut:", "lone:", "last:"),
