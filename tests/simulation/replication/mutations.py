@@ -339,7 +339,7 @@ WIPED = Scenario(
     store_loss_rate=0.1,
     repeat_rate=0.3,
 )
-DAMAGED = Scenario(faults={"damage": 3, "kill": 1}, interval_ms=1_000)
+DAMAGED = Scenario(faults={"damage": 3, "kill": 1}, interval_ms=1_000, segment_bytes=4_096)
 OFFICE = Scenario(
     faults={"stop": 3, "kill": 1}, interval_ms=300, controller_rate=0.8, store_loss_rate=0.15
 )
@@ -398,7 +398,7 @@ MUTATIONS = {
     "absent members are forgotten": _of_cluster("absent members are named anew", 0, WIPED),
     "a wiped disk is intact": Mutation(_keep_intact_since),
     "a broker that has lost records tells nobody": Mutation(_lose_records_silently, 8),
-    "damaged records stay in a copy": Mutation(_keep_what_is_damaged, 0, DAMAGED),
+    "damaged records stay in a copy": Mutation(_keep_what_is_damaged, 5, DAMAGED),
     "any live replica is elected": Mutation(_elect_any_replica),
     "a controller writes after its term": _of_cluster(
         "a controller writes after its term", 2, OFFICE

@@ -54,6 +54,7 @@ class Scenario(NamedTuple):
     min_isr: int | None = None
     unclean: str | None = None  # elections, as "setting" of the topic, or by an "operator"
     reassigns: bool | None = None
+    segment_bytes: int | None = None
     faults: dict[str, int] | None = None  # by kind: how often it is chosen
     interval_ms: int | None = None  # between faults
     loss_rate: float | None = None  # of the disks of those that are added to an ISR
@@ -102,7 +103,8 @@ class ReplicationSimulation:
         self.fewest_replicas = self.min_isr + (self.lost_id > 0)
         self.replicas = ReplicationAudit(self.audit.image, self.min_isr)
         self.audit.state_changed = self._state_changed
-        settings = {"segment.bytes": rng.choice(("1048576", "4096", "20000"))}
+        segment_bytes = _or(scenario.segment_bytes, rng.choice((1_048_576, 4_096, 20_000)))
+        settings = {"segment.bytes": str(segment_bytes)}
         # What the disk has not is lost in a power cut: such a topic promises nothing then.
         self._is_os = rng.random() < 0.15
         if self._is_os:
