@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -17,6 +18,12 @@ from tests.support.run_seed import seeds_of_run
 
 ROOT = Path(__file__).parents[2]
 SEEDS_PER_TEST = 100
+_DrawnT = TypeVar("_DrawnT")
+
+
+def or_drawn(given: _DrawnT | None, drawn: _DrawnT) -> _DrawnT:
+    """Return what a scenario gives, or else what a seed has drawn: its other choices stay."""
+    return drawn if given is None else given
 
 
 def distribute_seeds(metafunc: pytest.Metafunc, what: str, per_test: int = SEEDS_PER_TEST) -> None:

@@ -25,6 +25,7 @@ from broker.core.cluster.records import NO_LEADER, PartitionState
 from broker.core.cluster.topic_settings import ReplicaSettings
 from broker.core.cluster.writes import GuardedWrites
 from broker.storage.metadata import Absent, Delete, Guard, KeyValue, Put
+from tests.simulation.cluster.run import Scenario
 
 Patch = pytest.MonkeyPatch
 _ALWAYS = Absent(b"never")  # a guard that holds
@@ -469,6 +470,33 @@ def _complete_no_reassignment(patch: Patch) -> None:
 def _let_nothing_grow(patch: Patch) -> None:
     patch.setattr(Controller, "_has_internal", lambda *_: False)
 
+
+# Where a bug shows that is rare in runs of everything.
+OFFICE = Scenario(
+    faults={"stop": 3, "kill": 1}, interval_ms=1_500, controller_rate=0.8, loss_rate=0.3
+)
+JOINING = Scenario(
+    min_isr=1,
+    faults={"kill": 2, "empty": 1, "stop": 1},
+    loss_rate=0.3,
+    frees_at_death=True,
+    joiner_loss_rate=0.2,
+    joiner_slow_rate=0.4,
+)
+ELIGIBLE = Scenario(min_isr=2, faults={"kill": 4, "stop": 1}, interval_ms=800, lag_rate=0.3)
+EMPTIED = Scenario(min_isr=2, faults={"kill": 2, "empty": 3, "stop": 1}, interval_ms=1_500)
+
+# The first seed that finds a bug there; it moves when the product changes.
+RARE = {
+    "a controller writes after its term": (5, OFFICE),
+    "refused changes are not repeated": (38, ELIGIBLE),
+    "an ISR grows whoever its members are by then": (12, JOINING),
+    "who has caught up once joins the ISR": (38, JOINING),
+    "who joins is dropped when a write may be lost": (12, JOINING),
+    "a partition with an ELR acknowledges": (0, ELIGIBLE),
+    "absent members are named anew": (24, EMPTIED),
+    "an ELR is never emptied": (0, ELIGIBLE),
+}
 
 MUTATIONS: dict[str, Callable[[Patch], None]] = {
     "a controller writes after its term": _write_without_the_office,

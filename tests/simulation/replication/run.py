@@ -4,7 +4,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from functools import partial
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from broker.core.cluster import placement, records, topics
 from broker.core.cluster.controller import ControllerSettings
@@ -23,6 +23,7 @@ from tests.simulation.replication.broker import ReplicatedBroker
 from tests.simulation.replication.clients import Consumer, Deleter, Operator, Producer
 from tests.simulation.replication.network import CLIENTS, Network
 from tests.simulation.replication.storage import Disks, Storage, recorded_disks
+from tests.simulation.seeds import or_drawn
 from tests.simulation.violation import Violation
 from tests.simulation.virtual_time import Task, VirtualTime
 
@@ -75,16 +76,16 @@ class ReplicationSimulation:
         self.time = VirtualTime()
         self.events: deque[str] = deque(maxlen=EVENTS_KEPT)
         self._scenario = scenario
-        self.size = _or(scenario.size, rng.choice((2, 3, 3, 3, 4)))
-        self.factor = _or(scenario.factor, rng.choice((2, 3, 3)) if self.size > 2 else 2)
+        self.size = or_drawn(scenario.size, rng.choice((2, 3, 3, 3, 4)))
+        self.factor = or_drawn(scenario.factor, rng.choice((2, 3, 3)) if self.size > 2 else 2)
         self.min_isr = rng.randint(1, self.factor)
         # By whom elections may be unclean: the topic's setting, or an operator.
-        unclean = _or(scenario.unclean, rng.choice(("setting", "operator", *[""] * 8)))
+        unclean = or_drawn(scenario.unclean, rng.choice(("setting", "operator", *[""] * 8)))
         self._is_lossy = unclean == "operator"
         if unclean and rng.random() < 0.8:
             self.min_isr = 1  # with more, whoever leaves the ISR is eligible
-        self.min_isr = _or(scenario.min_isr, self.min_isr)
-        self._reassigns = _or(scenario.reassigns, rng.random() < 0.25)
+        self.min_isr = or_drawn(scenario.min_isr, self.min_isr)
+        self._reassigns = or_drawn(scenario.reassigns, rng.random() < 0.25)
         self.settings = ControllerSettings(
             is_shared=False,
             imbalance_interval_ms=rng.choice((2_000, 5_000)),
@@ -103,7 +104,7 @@ class ReplicationSimulation:
         self.fewest_replicas = self.min_isr + (self.lost_id > 0)
         self.replicas = ReplicationAudit(self.audit.image, self.min_isr)
         self.audit.state_changed = self._state_changed
-        segment_bytes = _or(scenario.segment_bytes, rng.choice((1_048_576, 4_096, 20_000)))
+        segment_bytes = or_drawn(scenario.segment_bytes, rng.choice((1_048_576, 4_096, 20_000)))
         settings = {"segment.bytes": str(segment_bytes)}
         # What the disk has not is lost in a power cut: such a topic promises nothing then.
         self._is_os = rng.random() < 0.15
@@ -121,9 +122,9 @@ class ReplicationSimulation:
             self._weights = [scenario.faults.get(each, 0) for each in KINDS]
         if self._is_os:
             self._weights[KINDS.index("power cut")] = 0
-        self._interval_ms = _or(scenario.interval_ms, rng.choice((300, 1_000, 3_000)))
+        self._interval_ms = or_drawn(scenario.interval_ms, rng.choice((300, 1_000, 3_000)))
         # Of disks of those that are added.
-        self._loss_rate = _or(scenario.loss_rate, rng.choice((0.0, 0.0, 0.1, 0.3)))
+        self._loss_rate = or_drawn(scenario.loss_rate, rng.choice((0.0, 0.0, 0.1, 0.3)))
         self._slow_syncs: dict[int, int] = {}  # brokers with slow syncs: the longest ms
         self._producers: list[Producer] = []
         self._processes = 0
@@ -144,10 +145,10 @@ class ReplicationSimulation:
         self.time.after(300, self._create)
         self.time.after(1_500, self._trouble)
         self.time.run_until(1_500)
-        self.store.loss_rate = _or(scenario.store_loss_rate, rng.choice((0.0, 0.0, 0.05)))
-        self.store.lag_rate = _or(scenario.lag_rate, rng.choice((0.0, 0.05, 0.3)))
+        self.store.loss_rate = or_drawn(scenario.store_loss_rate, rng.choice((0.0, 0.0, 0.05)))
+        self.store.lag_rate = or_drawn(scenario.lag_rate, rng.choice((0.0, 0.05, 0.3)))
         self.network.loss_rate = rng.choice((0.0, 0.01, 0.1))
-        self.network.repeat_rate = _or(scenario.repeat_rate, rng.choice((0.0, 0.01, 0.1)))
+        self.network.repeat_rate = or_drawn(scenario.repeat_rate, rng.choice((0.0, 0.01, 0.1)))
         self.time.run_until(FAULTS_MS)
         self._heal()
         for end_ms in range(FAULTS_MS + LOOK_MS, FAULTS_MS + SETTLE_MS, LOOK_MS):
@@ -309,7 +310,7 @@ class ReplicationSimulation:
         [kind] = rng.choices(KINDS, self._weights)
         broker = rng.choice(self.brokers)
         controller = self.audit.image.controller
-        if controller is not None and rng.random() < _or(self._scenario.controller_rate, 0.25):
+        if controller is not None and rng.random() < or_drawn(self._scenario.controller_rate, 0.25):
             broker = self.broker(controller.claim.broker) or broker
         if kind in ("kill", "power cut"):
             victims = list(self.brokers) if rng.random() < 0.1 else [broker]
@@ -519,14 +520,6 @@ class ReplicationSimulation:
                 Task(Operator(self, item, is_lossy=True).run(), self.time.answer())
             for _ in range(2):
                 Task(Consumer(self, item).run(), self.time.answer())
-
-
-_T = TypeVar("_T")
-
-
-def _or(given: _T | None, drawn: _T) -> _T:
-    """Return what a scenario gives, or else what was drawn: other choices of a seed stay."""
-    return drawn if given is None else given
 
 
 def run(seed: int, scenario: Scenario = ANY) -> ReplicationSimulation:
