@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from aiokafka import (
@@ -10,7 +11,13 @@ from aiokafka import (
     ConsumerRebalanceListener,
     TopicPartition,
 )
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, ProducerFenced
+from aiokafka.errors import (
+    CommitFailedError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerFenced,
+)
 
 from tests.cluster.loads.client_load import COPIED, COPIERS, PARTITIONS, READERS, SENT, Load
 from tests.compatibility.faults.loads.load import Worker, name_of, value_of
@@ -72,7 +79,12 @@ class Sender(AiokafkaWorker):
 
     async def _send(self, producer: AIOKafkaProducer, place: tuple[str, int], name: str) -> None:
         self.say_send("invoke", place, name)
-        future = await producer.send(place[0], value_of(name), partition=place[1])
+        future = None
+        while future is None:
+            # The batch before is full, and refused for longer than one request may last, while the
+            # leader has too few replicas: the record is in no batch yet.
+            with suppress(KafkaTimeoutError):
+                future = await producer.send(place[0], value_of(name), partition=place[1])
         task = asyncio.ensure_future(self._delivered(future, place, name))
         self._unacknowledged.add(task)
         task.add_done_callback(self._unacknowledged.discard)
