@@ -16,6 +16,8 @@ from aiokafka.errors import (
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
+    LeaderNotAvailableError,
+    NotLeaderForPartitionError,
     ProducerFenced,
 )
 
@@ -58,15 +60,16 @@ class AiokafkaWorker(Worker):
 
 
 class Sender(AiokafkaWorker):
-    """An idempotent producer with a client of its own for as long as it lives."""
+    """An idempotent producer: one client, and another one after it has given up a batch."""
 
     async def work(self) -> None:
         self._unacknowledged: set[asyncio.Task[None]] = set()
+        self._has_given_up = False
         producer = AIOKafkaProducer(
             bootstrap_servers=self.address, enable_idempotence=True, linger_ms=2, **CLIENT
         )
         async with producer:
-            while not self.is_stopping:
+            while not (self.is_stopping or self._has_given_up):
                 place = (SENT, self.random.randrange(PARTITIONS))
                 for name in self.names(place, self.random.randint(1, 5)):
                     await self._send(producer, place, name)
@@ -92,6 +95,9 @@ class Sender(AiokafkaWorker):
     async def _delivered(self, future: Any, place: tuple[str, int], name: str) -> None:
         try:
             self.say_send("ok", place, name, offset=(await future).offset)
+        except (LeaderNotAvailableError, NotLeaderForPartitionError):
+            # All brokers were down for longer than a request may last: it may be stored or not.
+            self._has_given_up = True
         except KafkaError as error:
             self.failure = error
             self.ask_to_stop()

@@ -346,6 +346,7 @@ OFFICE = Scenario(
 # Each of two is eligible while the other one leads alone, and has what that one lacks.
 ALTERNATING = Scenario(size=2, factor=2, min_isr=2, faults={"lone": 3, "last": 2}, interval_ms=300)
 OFFICE = Scenario(faults={"stop": 3, "kill": 1}, interval_ms=1_000, lag_rate=0.3)
+REASSIGNED = Scenario(reassigns=True)
 UNCLEAN = Scenario(
     size=3,
     factor=3,
@@ -417,9 +418,9 @@ MUTATIONS = {
         _tell_nobody_what_is_lost, scenario=UNCLEAN
     ),
     "a reassignment ends before who is added is in sync": _of_cluster(
-        "a reassignment ends before who is added is in sync"
+        "a reassignment ends before who is added is in sync", scenario=REASSIGNED
     ),
     "a reassignment removes replicas at its beginning": Mutation(
-        _leave_before_the_others_have_everything
+        _leave_before_the_others_have_everything, scenario=REASSIGNED
     ),
 }
