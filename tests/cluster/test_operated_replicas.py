@@ -108,6 +108,7 @@ def test_a_partition_moves_to_other_brokers_with_its_records(cluster: ClusterPro
     wait_until(lambda: not first.exists(), "the first broker has no files of it")
 
 
+@pytest.mark.slow("two brokers fail one after the other, and start again")
 @pytest.mark.parametrize("min_isr", [1, 2])
 def test_a_replica_that_may_lack_records_leads_only_if_an_operator_wants_it(
     cluster: ClusterProcess, min_isr: int
@@ -139,6 +140,7 @@ def test_a_replica_that_may_lack_records_leads_only_if_an_operator_wants_it(
     assert write(cluster, 2) == (2 if min_isr == 1 else 1)
 
 
+@pytest.mark.slow("three brokers fail one after another, and start again")
 @pytest.mark.parametrize("who", ["operator", "topic"])
 def test_an_unclean_election_takes_the_replica_with_the_most_records(
     cluster: ClusterProcess, who: str

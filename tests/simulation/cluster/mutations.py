@@ -25,7 +25,7 @@ from broker.core.cluster.records import NO_LEADER, PartitionState
 from broker.core.cluster.topic_settings import ReplicaSettings
 from broker.core.cluster.writes import GuardedWrites
 from broker.storage.metadata import Absent, Delete, Guard, KeyValue, Put
-from tests.simulation.cluster.run import Scenario
+from tests.simulation.cluster.run import ANY, Scenario
 
 Patch = pytest.MonkeyPatch
 _ALWAYS = Absent(b"never")  # a guard that holds
@@ -484,18 +484,26 @@ JOINING = Scenario(
     joiner_slow_rate=0.4,
 )
 ELIGIBLE = Scenario(min_isr=2, faults={"kill": 4, "stop": 1}, interval_ms=800, lag_rate=0.3)
+CONFIGURED = ELIGIBLE._replace(lag_rate=0.5, configure_rate=0.8)
+LOSSY = Scenario(min_isr=1, is_unclean=True, faults={"kill": 4, "stop": 1}, interval_ms=1_000)
+DRAINING = Scenario(faults={"drain": 3, "kill": 2}, interval_ms=1_200, frees_at_death=True)
 EMPTIED = Scenario(min_isr=2, faults={"kill": 2, "empty": 3, "stop": 1}, interval_ms=1_500)
 
 # The first seed that finds a bug there; it moves when the product changes.
 RARE = {
     "a controller writes after its term": (5, OFFICE),
+    "lost changes are not repeated": (5, OFFICE),
     "refused changes are not repeated": (38, ELIGIBLE),
+    "a successor that has failed is kept": (66, ANY),
     "an ISR grows whoever its members are by then": (12, JOINING),
     "who has caught up once joins the ISR": (38, JOINING),
     "who joins is dropped when a write may be lost": (12, JOINING),
-    "a partition with an ELR acknowledges": (0, ELIGIBLE),
     "absent members are named anew": (24, EMPTIED),
+    "members that were emptied are named anew": (29, EMPTIED),
     "an ELR is never emptied": (0, ELIGIBLE),
+    "a successor may lack records": (2, DRAINING),
+    "an unclean election takes the first that runs": (9, LOSSY),
+    "nobody is asked before an unclean election": (0, LOSSY),
 }
 
 MUTATIONS: dict[str, Callable[[Patch], None]] = {

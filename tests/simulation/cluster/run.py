@@ -45,6 +45,7 @@ class Scenario(NamedTuple):
     """What all runs of a search have in common; what is None is another one in each run."""
 
     min_isr: int | None = None
+    is_unclean: bool | None = None  # whether any replica may be elected
     faults: Mapping[str, int] = FAULTS  # by kind: how often it is chosen
     interval_ms: int = 2_500  # at most, between faults
     controller_rate: float = 0.0  # of faults that hit the controller, whoever that is
@@ -53,6 +54,7 @@ class Scenario(NamedTuple):
     frees_at_death: bool | None = None  # whether a lease ends with its process
     joiner_loss_rate: float | None = None  # of the disks of those that are added to an ISR
     joiner_slow_rate: float = 0.1  # of those themselves
+    configure_rate: float = 0.0  # of other settings among what clients do, besides the usual
 
 
 ANY = Scenario()
@@ -72,7 +74,8 @@ class ClusterSimulation:
             imbalance_interval_ms=rng.choice((2_000, 5_000)),
             imbalance_percentage=rng.choice((0, 10)),
             defaults=ReplicaSettings(
-                or_drawn(scenario.min_isr, rng.choice((1, 2, 2, 3))), rng.random() < 0.15
+                or_drawn(scenario.min_isr, rng.choice((1, 2, 2, 3))),
+                or_drawn(scenario.is_unclean, rng.random() < 0.15),
             ),
             internal_factors=(("t0", 3), ("t1", 2)) if rng.random() < 0.5 else (),
         )
@@ -355,7 +358,9 @@ class ClusterSimulation:
             return
         name = rng.choice(named)
         kind = rng.random()
-        if kind < 0.25:
+        if rng.random() < self._scenario.configure_rate:
+            self._configure(broker, name)
+        elif kind < 0.25:
             self._enlarge(broker, name)
         elif kind < 0.4:
             self._delete(broker, name)
