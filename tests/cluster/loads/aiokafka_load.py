@@ -99,6 +99,8 @@ class Sender(AiokafkaWorker):
             # All brokers were down for longer than a request may last: it may be stored or not.
             self._has_given_up = True
         except KafkaError as error:
+            if self._has_given_up:
+                return  # the sequence has a gap now
             self.failure = error
             self.ask_to_stop()
 

@@ -484,7 +484,6 @@ JOINING = Scenario(
     joiner_slow_rate=0.4,
 )
 ELIGIBLE = Scenario(min_isr=2, faults={"kill": 4, "stop": 1}, interval_ms=800, lag_rate=0.3)
-CONFIGURED = ELIGIBLE._replace(lag_rate=0.5, configure_rate=0.8)
 LOSSY = Scenario(min_isr=1, is_unclean=True, faults={"kill": 4, "stop": 1}, interval_ms=1_000)
 DRAINING = Scenario(faults={"drain": 3, "kill": 2}, interval_ms=1_200, frees_at_death=True)
 EMPTIED = Scenario(min_isr=2, faults={"kill": 2, "empty": 3, "stop": 1}, interval_ms=1_500)
@@ -498,6 +497,7 @@ RARE = {
     "an ISR grows whoever its members are by then": (7, JOINING),
     "who has caught up once joins the ISR": (9, JOINING),
     "who joins is dropped when a write may be lost": (236, JOINING),
+    "a partition with an ELR acknowledges": (1_046, ANY),
     "absent members are named anew": (5, EMPTIED),
     "members that were emptied are named anew": (29, EMPTIED),
     "an ELR is never emptied": (81, ELIGIBLE),
