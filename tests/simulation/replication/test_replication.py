@@ -5,7 +5,7 @@ What must hold is listed in `audit.py`; `tests/simulation/seeds.py` says how to 
 
 import pytest
 
-from tests.simulation.replication.mutations import MUTATIONS
+from tests.simulation.replication.mutations import MUTATIONS, UNCLEAN
 from tests.simulation.replication.run import run, run_all
 from tests.simulation.seeds import distribute_seeds, output_with_hash_seed
 from tests.simulation.violation import Violation
@@ -15,7 +15,7 @@ SEEDS_PER_MUTATION = 400
 
 WORDS = [
     *("kill", "power cut", "lost its disk", "lost records", "stop:", "cut:", "lone:", "last:"),
-    *("drain:", "slow:", "fill:", "is cut to", "begins anew at"),
+    *("drain:", "slow:", "fill:", "is cut to", "begins anew at", "reassigns", "is removed"),
 ]
 
 pytestmark = pytest.mark.usefixtures("silent_log")
@@ -37,6 +37,12 @@ def test_histories_contain_what_they_are_about() -> None:
     for word in WORDS:
         assert word in seen
     assert sum(sim.replicas.acknowledged_count > 0 for sim in sims) > len(sims) // 2
+
+
+def test_unclean_elections_lose_what_was_committed() -> None:
+    sims = [run(seed, UNCLEAN) for seed in range(6)]
+
+    assert any(sim.replicas.lost_count for sim in sims)
 
 
 _SHOW = """
