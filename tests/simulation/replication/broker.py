@@ -8,16 +8,18 @@ the ISR        a machine of the product writes it; followers are added and remov
 a client       is answered only while the lease lasts
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.core.cluster.image import Delta
 from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState
 from broker.core.cluster.writes import Item, Write
+from broker.core.replica_ends import End
 from broker.model.log_results import AppendStatus, LogState
 from broker.storage.recovery.truncation import cut_point
 from tests.simulation.cluster.broker import SimulatedBroker
+from tests.simulation.cluster.changes import EndsOf
 from tests.simulation.cluster.store import Failure, Outcome
 from tests.simulation.replication.batches import split
 from tests.simulation.violation import Violation
@@ -111,6 +113,8 @@ class ReplicatedBroker(SimulatedBroker):
         self._is_stepping = False
         self._is_syncing = False
         self._loading: set[Item] = set()
+        self._dropping: set[Item] = set()  # replicas that others have now
+        self._replicas: dict[Item, tuple[int, ...]] = {}  # that a log was given
         self._stopping: set[Item] = set()  # they accept nothing: a successor is to lead them
         self._numbers: dict[int, int] = {}  # of the requests in flight, by leader
         self._count = 0
@@ -235,18 +239,53 @@ class ReplicatedBroker(SimulatedBroker):
 
     def _update(self, item: Item) -> None:
         state = self.image.state(*item)
-        if state is None or self.broker_id not in state.replicas:
-            self._served.pop(item, None)
+        if state is None:
             return
-        if item not in self.logs:
+        if not self.is_wanted(state):
+            self._leave_replica(item, state)
+        elif item not in self.logs:
             if item not in self._opening:
                 self._opening.add(item)
                 self.later(self._rng.randrange(10), lambda: self._open(item))
         elif item not in self._loading:
             self._assume(item)
 
+    def _leave_replica(self, item: Item, state: PartitionState) -> None:
+        """Remove the replica that this broker had: it does not belong to the partition any more."""
+        self._served.pop(item, None)
+        log = self.logs.get(item)
+        if log is not None and item not in self._loading and state.leader_epoch > log.known_epoch:
+            self.follow(log, state.leader_epoch)
+        if item not in self._dropping and (log is not None or self.storage.has(item)):
+            self._dropping.add(item)
+            self.later(self._rng.randrange(20), lambda: self._drop(item))
+
+    def _drop(self, item: Item) -> None:
+        state = self.image.state(*item)
+        assert state is not None
+        if self.is_wanted(state):
+            self._dropping.discard(item)
+            self._update(item)
+            return
+        is_busy = item in self._loading or item in self._opening
+        if is_busy or not self.storage.drop(item):
+            self.later(5, lambda: self._drop(item))
+            return
+        self._dropping.discard(item)
+        for each in (self.logs, self._seen, self._replicas):
+            each.pop(item, None)
+        self.sim.note(f"{self.name}: {item} is removed")
+        self.sim.replicas.dropped(item, self.broker_id)
+
+    def is_wanted(self, state: PartitionState) -> bool:
+        """Return whether this broker keeps a replica."""
+        return self.broker_id in state.replicas
+
     def _open(self, item: Item) -> None:
         self._opening.discard(item)
+        state = self.image.state(*item)
+        if state is None or not self.is_wanted(state):
+            return
         log = self.storage.open(item)
         self.logs[item] = log
         self.storage.configure(log, self.sim.min_isr)
@@ -277,9 +316,11 @@ class ReplicatedBroker(SimulatedBroker):
         if accepts and item in self._stopping:
             log.follow(state.leader_epoch)  # a leader that has stopped leads anew
             is_new = True
+        if is_new or self._replicas.get(item) != state.replicas:
+            self.lead(log, state, isr, self._isr.committed(item))
+            self._replicas[item] = state.replicas
         if is_new:
             self._stopping.discard(item)
-            self.lead(log, state, isr, self._isr.committed(item))
         log.set_isr(isr, self._isr.committed(item))
         if is_new:
             log.elected()
@@ -388,13 +429,8 @@ class ReplicatedBroker(SimulatedBroker):
         followed: dict[int, list[Asked]] = {}
         waiting: set[int] = set()
         for item, log in self.logs.items():
-            state = self.image.state(*item)
-            if state is None or not log.is_follower or state.leader_epoch != log.known_epoch:
-                continue
-            leader = state.leader
-            if leader in (NO_LEADER, self.broker_id) or leader in self._numbers:
-                continue
-            if item in self._loading:
+            leader = self._followed_leader(item, log)
+            if leader == NO_LEADER or leader in self._numbers:
                 continue
             if self.is_repaired(log):
                 self._change(item, log, log.first_damage)
@@ -413,6 +449,16 @@ class ReplicatedBroker(SimulatedBroker):
         for leader, asked in followed.items():
             if leader not in waiting and self._quiet.get(leader, 0) <= now_ms:
                 self._ask(leader, ReplicaRequest((self.broker_id, self.membership.epoch), asked))
+
+    def _followed_leader(self, item: Item, log: Any) -> int:
+        """Return from whom a log is copied now, or NO_LEADER."""
+        state = self.image.state(*item)
+        if state is None or not log.is_follower or state.leader_epoch != log.known_epoch:
+            return NO_LEADER
+        is_own = self.broker_id in state.replicas and item not in self._dropping
+        if not is_own or item in self._loading or state.leader == self.broker_id:
+            return NO_LEADER
+        return state.leader
 
     def _ask(self, leader: int, request: ReplicaRequest) -> None:
         self._count += 1
@@ -493,9 +539,12 @@ class ReplicatedBroker(SimulatedBroker):
         log.begin_loading()
 
         def cut() -> None:
+            readable = log.log_start_offset, log.high_watermark
             if not self.storage.truncate(log, end, is_anew=is_anew):
                 self.later(5, cut)
                 return
+            told = self.storage.told_lost()
+            self.sim.replicas.cut(self.name, item, readable, log, told)
             log.end_loading()
             self._loading.discard(item)
             what = "begins anew at" if is_anew else "is cut to"
@@ -556,6 +605,8 @@ class ReplicatedBroker(SimulatedBroker):
             return Answered(item, "not led")
         if not self.is_epoch_right(log, asked.leader_epoch):
             return Answered(item, "another epoch")
+        if all(each != replica[0] for each, *_ in log.replica_states()):
+            return Answered(item, "no replica")
         diverging = self.diverges(log, asked)
         if diverging is not None:
             return Answered(item, diverging=diverging)
@@ -591,6 +642,32 @@ class ReplicatedBroker(SimulatedBroker):
     def watermark_of(self, log: Any) -> int:
         """Return the high watermark that followers are told."""
         return int(log.high_watermark)
+
+    # ---- before an unclean election
+    # ---------------------------------------------------------------------------------------------
+
+    def ask_ends(
+        self, broker_id: int, items: Sequence[Item], told: Callable[[EndsOf], None]
+    ) -> None:
+        network, link = self.sim.network, (self.broker_id, broker_id)
+
+        def arrive() -> None:
+            broker = self.sim.broker(broker_id)
+            if broker is not None:
+                broker.process.run(lambda: reply(broker.ends(items)))
+
+        def reply(ends: EndsOf) -> None:
+            network.send(link[::-1], lambda: self.process.run(lambda: told(ends)))
+
+        network.send(link, arrive)
+
+    def ends(self, items: Sequence[Item]) -> EndsOf:
+        """Return where the logs end that are not being changed."""
+        return {
+            item: End(self.logs[item].leader_epoch, self.logs[item].log_end_offset)
+            for item in items
+            if item in self.logs and item not in self._loading
+        }
 
     # ---- clients
     # ---------------------------------------------------------------------------------------------

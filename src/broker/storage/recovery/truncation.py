@@ -130,18 +130,10 @@ class Truncation:
         if found.end_offset < start <= offset and log.first_damage == start:
             self.begin_anew(log, start)
             return
-        before, watermark = log.log_end_offset, log.high_watermark
+        before, readable = log.log_end_offset, _readable(log)
         self._cut(log, found, min(log.log_start_offset, found.end_offset))
         _log.info("log cut: %r offset=%d before=%d", log, offset, before)
-        if log.high_watermark < watermark:
-            _log.warning(
-                "records below the high watermark are removed, they are damaged or their leader"
-                " does not have them: folder=%s records=%d offsets=%d..%d",
-                Path(log.folder).name,
-                watermark - log.high_watermark,
-                log.high_watermark,
-                watermark,
-            )
+        _tell_removed(log, readable)
 
     def begin_anew(self, log: PartitionLog, offset: int) -> None:
         """Remove everything; the log begins, and ends, at an offset. StorageError if that fails.
@@ -149,6 +141,7 @@ class Truncation:
         The files of the log at its old place are emptied first, as by any other cut.
         """
         base_offset, before = log.segment_entries[0][0], log.log_end_offset
+        readable = _readable(log)
         folder = Path(log.folder)
         swap.resolve(folder, {base for base, _, _ in log.segment_entries})
         found = truncation.plan(log, base_offset)
@@ -165,6 +158,7 @@ class Truncation:
             self._write_epochs(log, log.epoch_entries)
         self._side_files.found(log, 0)
         _log.warning("log begun anew: %r end_before=%d", log, before)
+        _tell_removed(log, readable)
 
     def _cut(self, log: PartitionLog, found: truncation.Cut, log_start_offset: int) -> None:
         folder = Path(log.folder)
@@ -213,6 +207,22 @@ class Truncation:
         file = Path(log.folder) / text_files.LEADER_EPOCHS
         if text_files.read_leader_epochs(Path(log.folder)) != epochs:
             file_ops.write_file_atomic(str(file), checkpoint.leader_epochs(epochs).encode())
+
+
+def _readable(log: PartitionLog) -> tuple[int, int]:
+    return log.log_start_offset, log.high_watermark
+
+
+def _tell_removed(log: PartitionLog, readable: tuple[int, int]) -> None:
+    """Log how many records are gone that could be read before, if any are."""
+    start, watermark = readable
+    end = max(start, log.high_watermark)
+    if end < watermark:
+        _log.warning(
+            "records below the high watermark are removed, they are damaged or their leader"
+            " does not have them: folder=%s records=%d offsets=%d..%d",
+            *(Path(log.folder).name, watermark - end, end, watermark),
+        )
 
 
 @contextmanager

@@ -214,6 +214,10 @@ def test_the_high_watermark_below_the_cut_stays(broker: CutLog) -> None:
     assert log.high_watermark == log.log_end_offset == 9
 
 
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+
+
 def test_records_below_the_high_watermark_are_counted_in_a_warning(
     broker: CutLog, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -221,8 +225,22 @@ def test_records_below_the_high_watermark_are_counted_in_a_warning(
 
     broker.cut(the_log(broker), 9)
 
-    warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert any("records=3 offsets=9..12" in each for each in warnings)
+    assert any("records=3 offsets=9..12" in each for each in warnings(caplog))
+
+
+def test_readable_records_of_a_log_begun_anew_before_them_are_counted_in_a_warning(
+    broker: CutLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    grown(broker)
+    log = the_log(broker)
+    broker.begin_anew(log, 100)  # after all of them: the leader has deleted them, too
+    assert not any("records=" in each for each in warnings(caplog))
+    appended(log, records(2))
+    broker.finish(log)
+
+    broker.cut(log, 50)
+
+    assert any("records=2 offsets=100..102" in each for each in warnings(caplog))
 
 
 def test_a_digest_of_the_segment_that_grows_again_is_removed(broker: CutLog) -> None:
