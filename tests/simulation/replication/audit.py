@@ -270,7 +270,9 @@ class ReplicationAudit:
         before = self._states.get(item, placed)
         self._states[item] = state
         leader = state.leader
-        is_elected = leader != NO_LEADER and state.leader_epoch != before.leader_epoch
+        is_removal = not set(before.replicas) <= set(state.replicas)
+        is_begun = state.leader_epoch != before.leader_epoch
+        is_elected = leader != NO_LEADER and is_begun and not is_removal
         if is_elected and self._is_unclean(item, leader, before):
             self._lose(item, state)
         self.wiped[item].difference_update(each for each in state.isr if each not in before.isr)

@@ -703,7 +703,7 @@ class ReplicatedBroker(SimulatedBroker):
 
     def may_acknowledge(self, item: Item, epoch: int, *, is_good: bool) -> bool:
         """Return whether a batch of an epoch may be acknowledged at this moment."""
-        return is_good and self.serves(item) and bool(self.logs[item].known_epoch == epoch)
+        return is_good and self.serves(item) and bool(self.logs[item].known_epoch >= epoch)
 
     def await_written(self, log: Any, acks: int, end: int, written: Callable[[bool], None]) -> None:
         """Call back when a batch is where the client wants to have it."""
