@@ -498,7 +498,8 @@ class ReplicatedBroker(SimulatedBroker):
             self.later(30, self._ask_all)
         for each in answer:
             epoch, log = copied[each.item]
-            if self.logs.get(each.item) is not log or each.item in self._loading:
+            is_there = self.logs.get(each.item) is log
+            if not is_there or each.item in self._loading:
                 continue
             if not log.is_follower or log.known_epoch != epoch:
                 continue
