@@ -35,6 +35,7 @@ BEAT_MS = 100
 CHECKPOINT_MS = 2_000
 STOP_MS = 1_500  # how long a leader that hands over waits for its successor
 PER_PARTITION_BYTES = 4_000
+OUT_OF_RANGE = "out of range"
 
 
 class Asked(NamedTuple):
@@ -618,7 +619,7 @@ class ReplicatedBroker(SimulatedBroker):
             self.note(log, replica, asked.offset)
         first = self._first_of(log)
         if not first <= asked.offset <= log.log_end_offset:
-            return Answered(item, "out of range", log_start=first)
+            return Answered(item, OUT_OF_RANGE, log_start=first)
         data = log.read_for_replica(asked.offset, PER_PARTITION_BYTES)
         watermark = self.watermark_of(log)
         return Answered(item, data=data, watermark=watermark, log_start=log.log_start_offset)
@@ -720,6 +721,8 @@ class ReplicatedBroker(SimulatedBroker):
         """Return what a consumer may see."""
         if not self.serves(item):
             done("not led", b"")
+        elif offset > self.logs[item].log_end_offset:
+            done(OUT_OF_RANGE, b"")
         else:
             log = self.logs[item]
             done("", self.visible(log, max(offset, log.log_start_offset)))
