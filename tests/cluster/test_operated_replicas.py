@@ -2,12 +2,12 @@
 
 import errno
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.cluster.replica_requests import TOPIC, ask, create, isr, state, wait_for, write
 from tests.support.batches import batch_of
 from tests.support.broker_process import wait_until
 from tests.support.cluster_process import ASK_TIMEOUT_S, ClusterProcess, running_cluster
@@ -16,7 +16,6 @@ from tests.support.wire_client import WireClient
 from tests.support.wire_requests import list_offset, produce
 
 pytestmark = pytest.mark.etcd
-TOPIC = "t"
 SESSION_S = 30  # so long that no election waits for the end of a lease
 SETTINGS = (f"broker.session.timeout.ms={SESSION_S}000",)
 EARLY_S = 10  # on a busy machine
@@ -29,51 +28,6 @@ def cluster(tmp_path: Path) -> Iterator[ClusterProcess]:
     """Three brokers that keep their sessions for half a minute."""
     with running_cluster(tmp_path, SETTINGS) as running:
         yield running
-
-
-def ask(cluster: ClusterProcess, broker_id: int, api: str, version: int, **body: Any) -> Any:
-    with WireClient(cluster.brokers[broker_id].listen, ASK_TIMEOUT_S) as client:
-        return client.request(api, version, body)
-
-
-def create(cluster: ClusterProcess, *replicas: list[int], min_isr: int = 2) -> None:
-    """Create the topic, with the replicas of each partition."""
-    assigned = [{"partition_index": n, "broker_ids": each} for n, each in enumerate(replicas)]
-    topic = {
-        "name": TOPIC,
-        "num_partitions": -1,
-        "replication_factor": -1,
-        "assignments": assigned,
-        "configs": [{"name": "min.insync.replicas", "value": str(min_isr)}],
-    }
-    made = ask(cluster, 1, "CreateTopics", 7, topics=[topic], timeout_ms=10_000)
-    assert made["topics"][0]["error_code"] == 0, made
-
-
-def write(cluster: ClusterProcess, broker_id: int) -> int:
-    """Write a record with acks=all through a leader; return its offset."""
-    records = batch_of([(b"k", b"v", ())], int(time.time() * 1000))
-    with WireClient(cluster.brokers[broker_id].listen, ASK_TIMEOUT_S) as client:
-        error, offset = produce(client, TOPIC, records)
-    assert error == 0
-    return offset
-
-
-def state(cluster: ClusterProcess, broker_id: int, partition: int = 0) -> dict[str, Any]:
-    """Return what a broker tells of a partition; nothing if it cannot be asked."""
-    found = cluster.metadata(broker_id, [TOPIC])
-    rows = [] if found is None else found["topics"][0]["partitions"]
-    return next((each for each in rows if each["partition_index"] == partition), {})
-
-
-def wait_for(
-    cluster: ClusterProcess, broker_id: int, condition: Callable[[dict[str, Any]], Any], what: str
-) -> None:
-    wait_until(lambda: condition(state(cluster, broker_id)), what)
-
-
-def isr(wanted: set[int]) -> Callable[[dict[str, Any]], bool]:
-    return lambda found: set(found.get("isr_nodes", ())) == wanted
 
 
 def elect(cluster: ClusterProcess, broker_id: int, kind: int) -> int:
@@ -154,6 +108,7 @@ def test_a_partition_moves_to_other_brokers_with_its_records(cluster: ClusterPro
     wait_until(lambda: not first.exists(), "the first broker has no files of it")
 
 
+@pytest.mark.slow("two brokers fail one after the other, and start again")
 @pytest.mark.parametrize("min_isr", [1, 2])
 def test_a_replica_that_may_lack_records_leads_only_if_an_operator_wants_it(
     cluster: ClusterProcess, min_isr: int
@@ -185,6 +140,7 @@ def test_a_replica_that_may_lack_records_leads_only_if_an_operator_wants_it(
     assert write(cluster, 2) == (2 if min_isr == 1 else 1)
 
 
+@pytest.mark.slow("three brokers fail one after another, and start again")
 @pytest.mark.parametrize("who", ["operator", "topic"])
 def test_an_unclean_election_takes_the_replica_with_the_most_records(
     cluster: ClusterProcess, who: str

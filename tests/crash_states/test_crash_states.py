@@ -6,6 +6,8 @@ pytest tests/crash_states --crash-states 1000000     more states than usual
 pytest tests/crash_states --crash-seed 4711          one of them again
 """
 
+from typing import Any
+
 import pytest
 
 from tests.crash_states.planted_bugs import PLANTED
@@ -53,8 +55,14 @@ def test_durability_os_loses_records_at_a_power_cut() -> None:
     assert any(state.lost_as_stated for seed in seeds for state in crash_states(seed))
 
 
+def _marked(name: str) -> Any:
+    if name != "takes for synced what came while a sync went on":
+        return name
+    return pytest.param(name, marks=pytest.mark.slow("it shows in few of the states of many runs"))
+
+
 @pytest.mark.control
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", map(_marked, PLANTED))
 def test_a_planted_bug_is_found(name: str) -> None:
     bug, findings, first_seed, scenario = PLANTED[name]
 

@@ -107,7 +107,7 @@ def check(path: Path, past: Past, place: int, *, keeps_all: bool, rng: Random) -
         assert found == [*past.after, *past.grown][: len(found)]
         assert len(found) >= len(past.after)
         assert log.log_start_offset == past.start
-    assert not (keeps_all and broker.lost)
+    assert not (keeps_all and broker.losses)
     starts = [start for _, start in log.epoch_entries]
     assert starts == sorted(starts)
     assert all(start <= log.log_end_offset for start in starts)

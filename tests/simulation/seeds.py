@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -17,23 +18,29 @@ from tests.support.run_seed import seeds_of_run
 
 ROOT = Path(__file__).parents[2]
 SEEDS_PER_TEST = 100
+_DrawnT = TypeVar("_DrawnT")
 
 
-def distribute_seeds(metafunc: pytest.Metafunc, what: str, per_seed: float = 1) -> None:
+def or_drawn(given: _DrawnT | None, drawn: _DrawnT) -> _DrawnT:
+    """Return what a scenario gives, or else what a seed has drawn: its other choices stay."""
+    return drawn if given is None else given
+
+
+def distribute_seeds(metafunc: pytest.Metafunc, what: str, per_test: int = SEEDS_PER_TEST) -> None:
     """Give the tests with an argument `seeds` their histories.
 
     Args:
         metafunc: the function that is collected.
         what: the simulation: each has other seeds.
-        per_seed: how many histories are run for one of the option's: more if they are fast.
+        per_test: how many one test runs: so few that it takes no more than ten seconds.
     """
     if "seeds" not in metafunc.fixturenames:
         return
     seed = metafunc.config.getoption("--simulation-seed")
     first = seeds_of_run(metafunc.config, what)
-    count = int(per_seed * metafunc.config.getoption("--simulation-seeds"))
+    count = metafunc.config.getoption("--simulation-seeds")
     wanted = range(first, first + count) if seed is None else range(seed, seed + 1)
-    parts = [wanted[at : at + SEEDS_PER_TEST] for at in range(0, len(wanted), SEEDS_PER_TEST)]
+    parts = [wanted[at : at + per_test] for at in range(0, len(wanted), per_test)]
     metafunc.parametrize("seeds", parts, ids=range(len(parts)))
 
 

@@ -61,13 +61,13 @@ class CutLog:
         self.commit = commit
         self.turn = Turn(commit)
         self.turn.now_ms = self.turn.steady_ms = NOW_MS
-        self.lost: list[PartitionLog] = []  # logs that miss records that were durable
+        self.losses: list[None] = []  # of logs that miss records that were durable
         self.partitions = Partitions(
             path,
             ElectedEpochs() if is_copy else _Epochs(),
             self.turn,
             86_400_000,
-            when_lost=self.lost.append,
+            when_lost=lambda: self.losses.append(None),
         )
         settings = {
             "segment.bytes": str(SEGMENT_BYTES),
@@ -132,6 +132,8 @@ class CutLog:
         """Cut the log, as the loop has it done."""
         log.begin_loading()
         assert log.hold()
+        for _ in self.partitions.read_before_cut(log, offset):
+            pass
         self.partitions.truncate(log, offset)
         log.end_hold()
         log.end_loading()

@@ -3,7 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,15 @@ def small_disk(folder: Path, kind: str, size: int, *, inodes: int | None = None)
         yield place
     finally:
         subprocess.run(["umount", "--lazy", str(place)], check=True)  # noqa: S607
+
+
+def fill_up(file: Path) -> None:
+    """Fill a disk to its last byte."""
+    for size in (1 << 20, 1 << 12, 1):
+        with suppress(OSError), file.open("ab", buffering=0) as other:
+            while True:
+                other.write(b"x" * size)
+        os.sync()  # space that the file system has only reserved
 
 
 def _run(command: list[str]) -> None:

@@ -48,21 +48,29 @@ from broker.model.errors import StorageError
 logger = logging.getLogger(__name__)
 
 
-cdef bint take_over(PartitionLog log, Segment segment) except -1:
+cdef bint take_over(PartitionLog log, Segment segment, int64_t end_offset=-1) except -1:
     # Use a segment that needs no recovery: it is read only when its index is lost or of another
     # file. (Index files are written without a sync, so a power cut may empty them.) False when its
     # aborted transactions are lost: to find them, the whole log must be read.
+    #
+    # With the `end_offset` of a segment that was synced with its index, what is invalid then is
+    # damage, and so is what the index has and the file has lost at its end. Without its index, or
+    # if that names none of those batches, a file that ends too early looks like one that was
+    # compacted: then its digest tells (core/maintenance/scrub.py).
     cdef Scan scan
+    cdef int64_t gaps_end = INT64_MAX
     cdef int status
     must(segment.attach(), log, "cannot open a segment")
     if not segment.has_aborted:
         return False
-    if segment.size == 0 or segment.has_index:
+    if segment.has_index or (segment.size == 0 and not segment.is_cut_off):
         return True
     logger.warning("index rebuilt: folder=%s base_offset=%d: the files are damaged or not there",
                    log.folder, segment.base_offset)
-    scan_begin(&scan, segment.base_offset, INT64_MAX, 0, False)
-    scan_segment(log, segment, &scan, -1, INT64_MAX, _Chunk())
+    if segment.is_cut_off and end_offset >= 0:
+        gaps_end = end_offset - 1    # none up to the next segment
+    scan_begin(&scan, segment.base_offset, gaps_end, max(end_offset, 0), False)
+    scan_segment(log, segment, &scan, end_offset, INT64_MAX, _Chunk())
     segment.size = segment.written = segment.reserved
     status = segment.finish_index()
     if not is_no_space(status):   # else it stays in memory, like that of an active segment
@@ -200,8 +208,8 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     for i in range(len(base_offsets)):
         if base_offsets[i] <= min(read_from, snapshot_offset):
             first = i
-    for segment in log.segments[:first]:
-        if not take_over(log, segment):
+    for i in range(first):
+        if not take_over(log, <Segment>log.segments[i], base_offsets[i + 1]):
             raise StorageError(f"{log.folder}: cannot read an index of aborted transactions")
     scan_begin(&scan, base_offsets[first], INT64_MAX if has_gaps else recovery_point,
                max(recovery_point, synced_end), is_copy)

@@ -2,6 +2,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.segment cimport Segment
+from broker._native.records.record_batch cimport BatchInfo
 
 
 cdef struct Scan:
@@ -32,4 +33,6 @@ cdef void scan_begin(
     bint is_copy) noexcept nogil
 cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t end_offset,
                       int64_t producers_from, _Chunk chunk) except -1
+cdef bint next_batch(_Chunk chunk, Segment segment, Scan* scan, BatchInfo* info,
+                     int* status) noexcept
 cdef bint may_skip_to(const Scan* scan, int64_t base_offset) noexcept nogil

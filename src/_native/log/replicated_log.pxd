@@ -12,11 +12,20 @@ cdef class ReplicatedLog(SyncedLog):
     cdef readonly int32_t known_epoch     # of the state that gave it its role; -1: none yet
     cdef int32_t min_isr                  # min.insync.replicas
     cdef int32_t terms                    # how often it has forgotten what replicas have
+    # In lists of the turn, which outlast `replication`:
+    cdef bint is_expiring                 # in Turn.expiring
+    cdef bint is_lagging                  # in Turn.lagging
+    cdef bint throttles_followers         # what they copy counts for `Turn.leader_throttle`
+    cdef bint is_throttled                # what it copies counts for `Turn.follower_throttle`
 
     cdef LogStatus note_position(self, int32_t replica, int64_t replica_epoch, int64_t offset,
                                  int64_t log_start) noexcept
     cdef LogStatus slice_for_replica(self, int64_t offset, int64_t size_max, bint at_least_one,
                                      LogSlice* found, PyObject** owner) noexcept
+    cdef bint leads_caught_up(self) noexcept
+    cdef bint is_throttling(self, int32_t replica) noexcept
+    cdef bint holds_back(self, int32_t replica) noexcept
+    cdef bint is_held_back(self) noexcept
     cdef int64_t replica_start(self) noexcept
     cdef int64_t bytes_for_replica(self, int64_t offset) noexcept
     cdef bint diverges(self, int32_t last_epoch, int64_t offset, int32_t* epoch,
@@ -30,6 +39,7 @@ cdef class ReplicatedLog(SyncedLog):
     cdef void move_watermark(self) noexcept
     cdef void follow_leader(self, int64_t high_watermark, int64_t log_start) noexcept
     cdef void follow_start(self) noexcept
+    cdef void forget_leader(self) noexcept
     cdef void check_starts(self) noexcept
     cdef void own_end_moved(self) noexcept
     cdef int begin_replication(self) except -1

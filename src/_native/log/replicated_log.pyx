@@ -91,35 +91,39 @@ cdef class ReplicatedLog(SyncedLog):
 
         Raises ValueError for an epoch older than that of the log's role.
         """
+        cdef bint is_new = epoch > self.known_epoch
         if epoch < self.known_epoch:
             raise ValueError(f"epoch {epoch} of {self!r} is below {self.known_epoch}")
         self.known_epoch = epoch
         if self.is_follower:
+            if is_new:
+                self.forget_leader()
             return
         self.begin_replication()
         self.is_follower = True
         self.is_stopped = self.lacks_replicas = False
         self.replication.set_replicas(-1, [], 0)
         self.replication.epoch_start = 0
-        self.replication.leader_watermark = self.high_watermark
-        self.replication.leader_start = -1
+        self.forget_leader()
         self.dismiss_transactions()
         self.turn.log_changes += 1
         self.fail_waiters_with(LOG_NOT_LED)
+
+    cdef void forget_leader(self) noexcept:
+        # After an unclean election another leader may have less than the one before has told.
+        self.replication.leader_watermark = self.high_watermark
+        self.replication.leader_start = -1
 
     cdef void dismiss_transactions(self) noexcept:
         """Accept no more batches of any transaction."""
 
     def stop_accepting(self):
-        """Refuse appends, until `lead` of a new epoch: another broker will lead the partition.
+        """Refuse appends until it leads again, in another epoch or after it has followed: another
+        broker will lead the partition.
 
         Replicas are served and acknowledgements are sent as before.
         """
         self.is_stopped = True
-
-    def resume_accepting(self):
-        """Accept appends again: no other broker will lead it."""
-        self.is_stopped = False
 
     def set_isr(self, list isr not None, int32_t committed):
         """Set which replicas are in sync, and how many members the stored ISR has.
@@ -137,8 +141,7 @@ cdef class ReplicatedLog(SyncedLog):
         self.turn.request_end()
 
     cdef void check_min_isr(self) noexcept:
-        self.replication.min_isr = self.min_isr
-        self.lacks_replicas = not self.is_follower and self.replication.is_below_min()
+        self.lacks_replicas = not self.is_follower and self.replication.is_below(self.min_isr)
         if not self.lacks_replicas:
             return
         if self.acks.head != NULL:
@@ -148,16 +151,19 @@ cdef class ReplicatedLog(SyncedLog):
 
     cdef int begin_replication(self) except -1:
         cdef LogEnd end
+        cdef AckWaiter* waiter = self.acks.head
         if self.replication is not None:
             return 0
         end = self.visible_end()
         self.replication = Replication()
-        self.replication.min_isr = self.min_isr
         self.replication.written = self.replication.synced = end
         self.replication.synced.offset = min(end.offset, self.durable_end)
         self.is_replicated = True
-        if self.is_dirty or self.active is None:
-            return 0   # the end of the turn writes what is staged
+        while waiter != NULL:    # until now nothing has limited the time of these
+            self.note_wait(waiter)
+            waiter = waiter.next
+        if self.is_dirty or self.staged_size > 0 or self.active is None:
+            return 0   # the end of a turn writes what is staged, on a full disk a later one
         self.written_for_replicas()
         if self.durable_end == self.log_end_offset:
             self.replication.synced = self.replication.written
@@ -190,7 +196,8 @@ cdef class ReplicatedLog(SyncedLog):
         # A start in a cluster has lowered the high watermark, in case there are other replicas.
         cdef int64_t end = self.durable_end if self.is_group_commit else self.log_end_offset
         cdef LogEnd place
-        if self.high_watermark < end and self.active is not None and not self.is_dirty:
+        if self.high_watermark < end and self.active is not None and not (
+                self.is_dirty or self.staged_size > 0):
             if self.find_place(end, &place):
                 self.raise_watermark(&place)
 
@@ -255,7 +262,7 @@ cdef class ReplicatedLog(SyncedLog):
         cdef LogEnd place
         if self.is_follower:
             end = min(end, self.replication.leader_watermark)
-        elif self.replication.is_below_min():
+        elif self.replication.is_below(self.min_isr):
             return
         else:
             end = self.replication.end_in_sync(end)
@@ -305,7 +312,11 @@ cdef class ReplicatedLog(SyncedLog):
     @property
     def is_caught_up_leader(self):
         """Whether it leads, and all that was in the log before its epoch is below the watermark."""
-        return not self.is_follower and self.high_watermark >= self.epoch_start
+        return self.leads_caught_up()
+
+    cdef bint leads_caught_up(self) noexcept:
+        return not self.is_follower and (
+            self.replication is None or self.high_watermark >= self.replication.epoch_start)
 
     # ---- replicas -------------------------------------------------------------------------------
 
@@ -334,6 +345,32 @@ cdef class ReplicatedLog(SyncedLog):
         elif self.replication.may_propose(follower, self.high_watermark, now_ms):
             self.turn.report_in_sync(self, replica, follower.broker_epoch)
         return LOG_OK
+
+    def throttle(self, *, bint as_leader, bint as_follower):
+        """Set whether what its followers copy, and what it copies itself, is throttled."""
+        self.throttles_followers = as_leader
+        self.is_throttled = as_follower
+
+    cdef bint is_throttling(self, int32_t replica) noexcept:
+        """Return whether a replica is throttled here: those in sync never are."""
+        cdef Follower* follower
+        if not self.throttles_followers or self.replication is None:
+            return False
+        follower = self.replication.find(replica)
+        return follower == NULL or not follower.is_in_sync
+
+    cdef bint holds_back(self, int32_t replica) noexcept:
+        """Return whether a replica gets no records now."""
+        return self.is_throttling(replica) and (
+            self.turn.leader_throttle.is_spent(self.turn.steady_ms))
+
+    cdef bint is_held_back(self) noexcept:
+        """Return whether a follower must not copy now: it is behind what was committed at its
+        leader, as far as it knows.
+        """
+        return (self.is_throttled
+                and self.replication.leader_watermark > self.log_end_offset
+                and self.turn.follower_throttle.is_spent(self.turn.steady_ms))
 
     cdef void check_starts(self) noexcept:
         if self.replication.start_callbacks:
@@ -380,17 +417,9 @@ cdef class ReplicatedLog(SyncedLog):
 
     cdef int64_t bytes_for_replica(self, int64_t offset) noexcept:
         """Return about how many bytes a replica could copy from an offset on."""
-        cdef LogEnd* end
-        cdef Segment segment
-        cdef int64_t position
-        if self.replication is None or offset >= self.replication.written.offset:
+        if self.replication is None:
             return 0
-        end = &self.replication.written
-        segment = self.segment_of(offset)
-        if segment.base_offset != end.base_offset or segment.open(False) < 0:
-            return self.segment_bytes_max
-        position = segment.locate(offset)
-        return end.position - position if position >= 0 else self.segment_bytes_max
+        return self.bytes_below(&self.replication.written, offset, INT64_MAX)
 
     cdef bint diverges(self, int32_t last_epoch, int64_t offset, int32_t* epoch,
                        int64_t* end) noexcept:
@@ -408,13 +437,6 @@ cdef class ReplicatedLog(SyncedLog):
         epoch[0] = known
         end[0] = known_end
         return True
-
-    def truncation_offset(self, int32_t epoch, int64_t end_offset):
-        """Return where to cut this copy, whose leader has the epoch up to `end_offset`."""
-        _, own_end = self.epoch_end(epoch)
-        if own_end < 0:
-            own_end = self.log_end_offset
-        return min(end_offset, own_end)
 
     def replica_states(self):
         """Return (broker id, broker epoch, end, caught up at) of the other replicas.
@@ -453,21 +475,21 @@ cdef class ReplicatedLog(SyncedLog):
         return self.replica_in_rack(rack, racks, offset)
 
     cdef void list_lagging(self) noexcept:
-        if not self.replication.is_lagging and self.replication.is_behind(
-                self.replication.written.offset):
-            self.replication.is_lagging = True
-            self.turn.lagging.append(self)
+        if not self.is_lagging and self.replication.is_behind(self.replication.written.offset):
+            self.is_lagging = True
+            self.turn.add_awaiting(self.turn.lagging, self)
 
     cdef bint add_lagging(self, int64_t now_ms, int64_t lag_ms, list found):
         cdef Replication replication = self.replication
         cdef Follower* follower
         cdef int64_t end
         cdef int32_t i
-        if replication is None:
+        self.is_lagging = False
+        if replication is None or self.service_status() != LOG_OK:
             return False
         end = replication.written.offset
-        replication.is_lagging = self.service_status() == LOG_OK and replication.is_behind(end)
-        if not replication.is_lagging:
+        self.is_lagging = replication.is_behind(end)
+        if not self.is_lagging:
             return False
         for i in range(replication.follower_count):
             follower = &replication.followers[i]
@@ -505,12 +527,13 @@ cdef class ReplicatedLog(SyncedLog):
         if waiter.due_ms <= 0:
             return
         self.replication.note_due(waiter.due_ms)
-        if not self.replication.is_expiring:
-            self.replication.is_expiring = True
-            self.turn.expiring.append(self)
+        if not self.is_expiring:
+            self.is_expiring = True
+            self.turn.add_awaiting(self.turn.expiring, self)
 
     cdef bint expire(self, int64_t now_ms) noexcept:
         cdef Replication replication = self.replication
+        self.is_expiring = False
         if replication is None:
             return False
         if 0 < replication.due_ms <= now_ms:
@@ -518,8 +541,8 @@ cdef class ReplicatedLog(SyncedLog):
                 self.turn.request_end()
         if self.acks.head == NULL:
             replication.due_ms = 0
-        replication.is_expiring = replication.due_ms > 0
-        return replication.is_expiring
+        self.is_expiring = replication.due_ms > 0
+        return self.is_expiring
 
     cdef void fail_waiters_with(self, LogStatus status) noexcept:
         if self.replication is not None:

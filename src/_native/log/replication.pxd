@@ -23,7 +23,6 @@ cdef class Replication:
     """What a replicated log knows of the other replicas, and where its own ends are."""
     cdef Follower* followers
     cdef int32_t follower_count
-    cdef int32_t min_isr                  # min.insync.replicas
     cdef int32_t committed                # members of the ISR as it is stored, with the leader
     cdef int64_t epoch_start              # the log's end when its leader's epoch began
     cdef int64_t leader_watermark         # a follower: the high watermark of its leader
@@ -36,14 +35,12 @@ cdef class Replication:
     cdef list local_callbacks             # of (offset, callable): the same, set by Python code
     cdef list start_callbacks             # of (offset, callable): for log starts of replicas
     cdef int64_t due_ms                   # when the first of all waiters is due; 0: never
-    cdef bint is_expiring                 # in Turn.expiring
-    cdef bint is_lagging                  # in Turn.lagging
 
     cdef Follower* find(self, int32_t replica) noexcept
     cdef int set_replicas(self, int32_t self_id, list replicas, int64_t now_ms) except -1
     cdef int set_in_sync(self, list isr) except -1
     cdef int forget_positions(self, int64_t now_ms) except -1
-    cdef bint is_below_min(self) noexcept
+    cdef bint is_below(self, int32_t min_isr) noexcept
     cdef int64_t end_in_sync(self, int64_t own_end) noexcept
     cdef int64_t start_in_sync(self, int64_t own_start) noexcept
     cdef bint is_behind(self, int64_t end) noexcept

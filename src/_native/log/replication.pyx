@@ -30,7 +30,6 @@ cdef class Replication:
     """What a replicated log knows of the other replicas, and where its own ends are."""
 
     def __cinit__(self):
-        self.min_isr = 1
         self.leader_watermark = self.leader_start = -1
         self.local_callbacks = []
         self.start_callbacks = []
@@ -86,12 +85,12 @@ cdef class Replication:
             reset(&self.followers[i], now_ms)
         return 0
 
-    cdef bint is_below_min(self) noexcept:
+    cdef bint is_below(self, int32_t min_isr) noexcept:
         """Return whether the stored ISR has fewer members than min.insync.replicas.
 
         Of a partition with fewer replicas than that, all must be in sync.
         """
-        return self.committed < min(self.min_isr, self.follower_count + 1)
+        return self.committed < min(min_isr, self.follower_count + 1)
 
     cdef int64_t end_in_sync(self, int64_t own_end) noexcept:
         """Return the smallest end of the replicas in sync; -1 if one of them is not known."""

@@ -27,6 +27,7 @@ cdef class Segment(SegmentFile):
     cdef list damaged                   # of (offset, end offset, position, end position), or None
     cdef bint has_unsynced_aborts       # its .txnindex has unsynced writes
     cdef bint has_index                 # set by `attach`: the index files exist and match the log
+    cdef bint is_cut_off                # likewise: they have a batch that the log has lost
     cdef bint has_aborted               # likewise for .txnindex, which need not exist
     cdef int32_t bytes_since_entry
     cdef int32_t index_interval         # bytes between entries, as of the last batch

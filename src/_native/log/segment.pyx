@@ -257,7 +257,8 @@ cdef class Segment(SegmentFile):
         """Use a file that was closed cleanly. 0 or -errno.
 
         Only the batches after the last index entry are read: `has_index` and `has_aborted` are set
-        to whether the indexes exist and match this segment.
+        to whether the indexes exist and match this segment, `is_cut_off` to whether the last entry
+        is of a batch after the file's end.
         """
         cdef char offset_path[PATH_SIZE]
         cdef char time_path[PATH_SIZE]
@@ -271,8 +272,9 @@ cdef class Segment(SegmentFile):
         self.path(offset_path, b".index")
         self.path(time_path, b".timeindex")
         self.has_index = index_attach(
-            &self.index, offset_path, time_path, &last_offset, &last_position
-        ) and self.fits(last_offset, last_position)
+            &self.index, offset_path, time_path, &last_offset, &last_position)
+        self.is_cut_off = self.has_index and last_position >= self.written
+        self.has_index = self.has_index and self.fits(last_offset, last_position)
         self.close()
         self.path(aborted_path, b".txnindex")
         self.has_aborted = aborted_is_whole(aborted_path, self.base_offset)

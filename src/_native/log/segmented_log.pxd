@@ -49,6 +49,8 @@ cdef class SegmentedLog(AwaitedLog):
         self, Segment segment, int64_t end_offset, const LogEnd* limit) noexcept
     cdef bint find_place(self, int64_t offset, LogEnd* place) noexcept
     cdef int64_t visible_bytes(self, int64_t offset, int64_t end_offset) noexcept
+    cdef int64_t bytes_below(
+        self, const LogEnd* limit, int64_t offset, int64_t end_offset) noexcept
     cdef int find_aborted(self, int64_t start, int64_t end, AbortedList* into) noexcept
     cdef Py_ssize_t index_of(self, int64_t offset) noexcept
     cdef Segment segment_of(self, int64_t offset)

@@ -205,22 +205,27 @@ cdef class SegmentedLog(AwaitedLog):
         return min(end, segment.locate(end_offset))
 
     cdef int64_t visible_bytes(self, int64_t offset, int64_t end_offset) noexcept:
-        """Return about how many bytes a read from an offset could return; exact on the last
-        segment.
+        """Return about how many bytes a read from an offset could return."""
+        cdef LogEnd limit = self.visible_end()
+        return self.bytes_below(&limit, offset, end_offset)
+
+    cdef int64_t bytes_below(
+            self, const LogEnd* limit, int64_t offset, int64_t end_offset) noexcept:
+        """Return about how many bytes there are from an offset up to another one, or to the end of
+        all that may be read; exact on the last segment.
 
         When that cannot be read, the answer is large: the read then runs at once and reports the
         error.
         """
         cdef Segment segment
-        cdef LogEnd limit = self.visible_end()
         cdef int64_t position, end
-        if offset >= min(self.high_watermark, end_offset) or self.is_offline:
+        if offset >= min(limit.offset, end_offset) or self.is_offline:
             return 0
         segment = self.segment_of(offset)
-        if segment is not self.visible_segment or segment.open(False) < 0:
+        if segment.base_offset != limit.base_offset or segment.open(False) < 0:
             return self.segment_bytes_max
         position = segment.locate(offset)
-        end = self.end_position(segment, end_offset, &limit)
+        end = self.end_position(segment, end_offset, limit)
         return end - position if position >= 0 and end >= 0 else self.segment_bytes_max
 
     @property
@@ -467,14 +472,13 @@ cdef class SegmentedLog(AwaitedLog):
 
     @property
     def first_damage(self):
-        """The offset where the first damaged range begins that is not deleted; None: all is whole.
-        """
+        """The first damaged offset that is not deleted; None: all is whole."""
         cdef Segment segment
         for segment in self.segments:
             if segment.damaged is not None:
                 for first, end, _, _ in segment.damaged:
                     if end > self.log_start_offset:
-                        return first
+                        return max(first, self.log_start_offset)
         return None
 
     cdef bint marks_rest_damaged(self, Segment segment, int64_t offset, int error) noexcept:

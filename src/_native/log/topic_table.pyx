@@ -13,9 +13,9 @@ from libc.string cimport memcmp
 
 from broker._native.kernel.checksum cimport crc32c_extend
 from broker._native.log.partition_log cimport PartitionLog
+from broker._native.messages.fields cimport TOPIC_ID_SIZE
 
 cdef enum:
-    TOPIC_ID_SIZE = 16
     CAPACITY_MIN = 64
 
 

@@ -1,5 +1,6 @@
 """Cuts a replica's log at an offset, because its leader does not have what follows.
 
+    read      the producers at the beginning of that segment, if there is no snapshot of them
     plan      where the log is cut: the segment that becomes the last one, and its size
     cut       that file is truncated and everything that stays is synced
     rebuild   the state in memory: indexes, producers, transactions, offsets, high watermark
@@ -12,7 +13,8 @@ A cut is at the beginning of a batch. A batch that the offset is within is remov
 is everything from a broken batch on: the leader has all of it.
 """
 
-from libc.stdint cimport int64_t
+cimport cython
+from libc.stdint cimport INT64_MAX, int64_t
 
 from broker._native.kernel.cursor cimport load_int64
 from broker._native.kernel.file_ops cimport (
@@ -23,12 +25,93 @@ from broker._native.kernel.file_ops cimport (
 )
 from broker._native.log.header_window cimport NO_BATCH
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.recovery_scan cimport _Chunk, Scan, scan_begin, scan_segment
+from broker._native.log.recovery_scan cimport (
+    _Chunk, Scan, next_batch, scan_begin, scan_segment,
+)
 from broker._native.log.replication cimport PLACES_KEPT, Replication
 from broker._native.log.segment cimport Segment
 from broker._native.log.segmented_log cimport must
+from broker._native.records.record_batch cimport BatchInfo
 
 from typing import NamedTuple
+
+
+@cython.final
+cdef class EarlierProducers:
+    """Reads the producers' state at the last of some segments from those before it, in steps."""
+
+    cdef PartitionLog log
+    cdef PartitionLog producers      # without files
+    cdef list left                   # (base offset, end) of the segments to be read, newest first
+    cdef int64_t from_offset
+    cdef Segment segment             # that is being read, or None
+    cdef Scan scan
+    cdef _Chunk chunk
+    cdef readonly bint is_known      # all batches so far are valid
+
+    def __cinit__(self, PartitionLog log not None, list bases not None, bytes snapshot not None,
+                  int64_t snapshot_offset):
+        """Begin with a snapshot (b"" for none) of the producers; `bases` are ascending."""
+        self.log = log
+        self.producers = PartitionLog(
+            log.turn, log.topic, log.topic_id, log.partition, log.folder,
+            producer_ids_max=log.producers.count_max,
+            producer_expiration_ms=log.producers.expiration_ms)
+        self.chunk = _Chunk()
+        self.is_known = True
+        if snapshot and self.producers.restore_producers(snapshot):
+            self.from_offset = snapshot_offset
+        self.left = [each for each in zip(bases, bases[1:], strict=False)
+                     if each[1] > self.from_offset][::-1]
+
+    def step(self, int64_t bytes_max):
+        """Read about so many bytes; return whether there are more. Raises StorageError."""
+        cdef BatchInfo info
+        cdef int status = 0
+        cdef int64_t stop
+        if self.segment is None:
+            if not self.left:
+                return False
+            base_offset, end_offset = self.left.pop()
+            self.begin(base_offset, end_offset)
+        stop = self.scan.position + bytes_max
+        while self.scan.position < stop:
+            if not next_batch(self.chunk, self.segment, &self.scan, &info, &status):
+                must(status, self.log, "cannot read a segment")
+                self.is_known = self.scan.position == self.segment.reserved
+                self.close()
+                return self.is_known and len(self.left) > 0
+            if info.base_offset >= self.from_offset:
+                self.producers.update_producer(
+                    self.chunk.bytes + (self.scan.position - self.chunk.start), &info,
+                    info.base_offset)
+            self.scan.epoch = info.leader_epoch
+            self.scan.next_offset = info.base_offset + info.last_offset_delta + 1
+            self.scan.position += <int64_t>info.size
+        return True
+
+    def close(self):
+        """Close the file that is being read, if any."""
+        if self.segment is not None:
+            self.segment.is_settled = True
+            self.segment.close()
+            self.segment = None
+
+    cdef int begin(self, int64_t base_offset, int64_t end_offset) except -1:
+        cdef Segment segment = self.log.new_segment(base_offset)
+        segment.is_settled = False   # it stays open while it is read
+        must(segment.open(False), self.log, "cannot open a segment")
+        scan_begin(&self.scan, base_offset, INT64_MAX, 0, False)
+        self.scan.position = 0
+        self.scan.batches_end = self.scan.segment_end = end_offset
+        self.chunk.start = self.chunk.size = 0
+        self.segment = segment
+        return 0
+
+    @property
+    def snapshot(self):
+        """The content of a `.snapshot` file."""
+        return self.producers.producer_snapshot()[1]
 
 
 class Cut(NamedTuple):

@@ -4,6 +4,7 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_
 from broker._native.kernel.clock cimport monotonic_ns
 from broker._native.log.commit cimport CommitThread
 from broker._native.log.open_files cimport OpenFiles
+from broker._native.log.throttle cimport Throttle
 
 # The result of an append or a read; each protocol maps it to its own error code.
 cdef enum LogStatus:
@@ -96,6 +97,10 @@ cdef class Turn:
     # Of (log, replica's broker id, its broker epoch): that replica may be added to those in sync.
     cdef public list isr_events
     cdef public object when_in_sync       # called with the first of those; None: nobody is
+    cdef public object when_awaiting      # called when a log is the first to expire, or to lag
+    # What followers of throttled logs may copy from this broker, and what those here may copy.
+    cdef readonly Throttle leader_throttle
+    cdef readonly Throttle follower_throttle
     cdef bint is_running                  # a turn is running: its end handles all changes
     cdef bint is_requested
 
@@ -103,6 +108,7 @@ cdef class Turn:
     cpdef request_end(self)
 
     cdef void report_in_sync(self, AwaitedLog log, int32_t replica, int64_t broker_epoch)
+    cdef void add_awaiting(self, list logs, AwaitedLog log)
     cdef void report_full(self)
     cdef void flush(self)
     cpdef void poll_synced(self)
@@ -172,6 +178,8 @@ cdef class AwaitedLog:
     cdef void wake_all(self) noexcept
 
 
+cdef void ready_add(Watch* watch) noexcept
+cdef void ready_remove(Watch* watch) noexcept
 cdef void acks_add(AckList* acks, AckWaiter* waiter) noexcept nogil
 cdef void acks_reach(Turn turn, AckList* acks, int64_t end) noexcept
 cdef void acks_fail(Turn turn, AckList* acks, LogStatus status) noexcept

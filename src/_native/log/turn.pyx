@@ -18,6 +18,7 @@ from libc.stdlib cimport free
 
 from broker._native.log.commit cimport CommitThread, SyncJob
 from broker._native.log.open_files cimport OpenFiles
+from broker._native.log.throttle cimport Throttle
 
 import logging
 
@@ -46,6 +47,8 @@ cdef class Turn:
         self.expiring = []
         self.lagging = []
         self.isr_events = []
+        self.leader_throttle = Throttle()
+        self.follower_throttle = Throttle()
 
     def __dealloc__(self):
         free(self.spare)
@@ -111,6 +114,12 @@ cdef class Turn:
         self.isr_events.append((log, replica, broker_epoch))
         if len(self.isr_events) == 1 and self.when_in_sync is not None:
             self.when_in_sync()
+
+    cdef void add_awaiting(self, list logs, AwaitedLog log):
+        """Add a log that waits for replicas to those that expire, or to those that lag."""
+        logs.append(log)
+        if len(logs) == 1 and self.when_awaiting is not None:
+            self.when_awaiting()
 
     cdef void report_full(self):
         """Call `when_full`: a log's write found the disk full."""
@@ -383,19 +392,47 @@ cdef class AwaitedLog:
             self.callbacks.append((offset, callback))
 
 
+cdef void ready_add(Watch* watch) noexcept:
+    """Append a watch to its owner's ready list, unless it is there."""
+    cdef WatchOwner* owner = watch.owner
+    if watch.is_ready:
+        return
+    watch.is_ready = True
+    watch.ready_next = NULL
+    if owner.ready_head == NULL:
+        owner.ready_head = watch
+    else:
+        owner.ready_tail.ready_next = watch
+    owner.ready_tail = watch
+
+
+cdef void ready_remove(Watch* watch) noexcept:
+    """Remove a watch from its owner's ready list, by a walk: that is rare."""
+    cdef WatchOwner* owner = watch.owner
+    cdef Watch* before = NULL
+    cdef Watch* other = owner.ready_head
+    if not watch.is_ready:
+        return
+    watch.is_ready = False
+    while other != watch:
+        if other == NULL:
+            return    # an answer that found no memory had not come to it
+        before = other
+        other = other.ready_next
+    if before == NULL:
+        owner.ready_head = watch.ready_next
+    else:
+        before.ready_next = watch.ready_next
+    if owner.ready_tail == watch:
+        owner.ready_tail = before
+
+
 cdef void wake_list(Turn turn, Watch* watch) noexcept:
     # O(watches that were not ready yet).
     cdef WatchOwner* owner
     while watch != NULL:
         owner = watch.owner
-        if not watch.is_ready:
-            watch.is_ready = True
-            watch.ready_next = NULL
-            if owner.ready_head == NULL:
-                owner.ready_head = watch
-            else:
-                owner.ready_tail.ready_next = watch
-            owner.ready_tail = watch
+        ready_add(watch)
         if owner.is_parked and not owner.is_woken:
             owner.is_woken = True
             owner.woken_next = NULL

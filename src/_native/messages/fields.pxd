@@ -19,19 +19,35 @@ from broker._native.kernel.cursor cimport (
 cdef enum:
     TAGS_MAX = 64            # tagged fields of one structure
     STRING_MAX = 32767       # bytes of a string, compact or not
+    TOPIC_ID_SIZE = 16
+
+
+cdef inline bint read_tag_count(Cursor* cursor, uint32_t* count) noexcept nogil:
+    """Read how many tagged fields follow; return False if they are too many."""
+    return cursor_unsigned_varint(cursor, count) == READ_DONE and count[0] <= TAGS_MAX
+
+
+cdef inline bint read_tag(Cursor* cursor, uint32_t* tag, Cursor* field) noexcept nogil:
+    """Read a tagged field; return False if it is cut short."""
+    cdef uint32_t size = 0
+    if (cursor_unsigned_varint(cursor, tag) != READ_DONE
+            or cursor_unsigned_varint(cursor, &size) != READ_DONE):
+        return False
+    field.left = size
+    field.next = cursor_take(cursor, size)
+    return field.next != NULL
 
 
 cdef inline bint read_tags(Cursor* cursor, bint is_flexible) noexcept nogil:
     """Step over a structure's tagged fields, if any; return False if they are malformed."""
-    cdef uint32_t count = 0, tag = 0, size = 0, _i
+    cdef uint32_t count = 0, tag = 0, _i
+    cdef Cursor field
     if not is_flexible:
         return True
-    if cursor_unsigned_varint(cursor, &count) != READ_DONE or count > TAGS_MAX:
+    if not read_tag_count(cursor, &count):
         return False
     for _i in range(count):
-        if (cursor_unsigned_varint(cursor, &tag) != READ_DONE
-                or cursor_unsigned_varint(cursor, &size) != READ_DONE
-                or cursor_take(cursor, size) == NULL):
+        if not read_tag(cursor, &tag, &field):
             return False
     return True
 

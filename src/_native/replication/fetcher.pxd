@@ -47,13 +47,14 @@ cdef class ReplicaFetcher(Wait):
     cdef void end_reply(self, Connection connection)
     cdef void block_unsynced(self) noexcept
     cdef void settle(self, Replica* replica)
+    cdef void name_or_hold_back(self, Replica* replica)
+    cdef void name_held_back(self)
     cdef void settle_all(self)
     cdef void unblock(self, Replica* replica)
     cdef void lose_patience(self)
     cdef void end_blocking(self)
     cdef void fail(self, Replica* replica, object kind, object first, object second)
     cdef void release(self, Replica* replica) noexcept
-    cdef void unready(self, Replica* replica) noexcept
     cdef void forget_session(self) noexcept
     cdef bint must_ask(self) noexcept
     cdef bint ask(self, Connection connection)

@@ -15,6 +15,8 @@ or log start has changed (replica_table). Records of a partition that has not be
 last ones are ignored, and so is everything that was asked for before the partition was added, or
 added again.
 
+A throttled partition that is behind is not named while the throttle is spent.
+
 What the native side cannot solve ends the copying of a partition and is an event for Python, which
 adds it again. The calls `on_events` and `on_lost` come within a turn, and must only schedule.
 """
@@ -29,7 +31,9 @@ from libc.string cimport memcmp
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.segment cimport Segment
-from broker._native.log.turn cimport LOG_CORRUPT, LOG_GAP, LOG_OK, LogStatus, Turn, Watch
+from broker._native.log.turn cimport (
+    LOG_CORRUPT, LOG_GAP, LOG_OK, LogStatus, Turn, Watch, ready_remove,
+)
 from broker._native.messages.error_codes cimport (
     ERROR_FETCH_SESSION_ID_NOT_FOUND,
     ERROR_FETCH_SESSION_TOPIC_ID_ERROR,
@@ -37,8 +41,10 @@ from broker._native.messages.error_codes cimport (
     ERROR_OFFSET_OUT_OF_RANGE,
     ERROR_STALE_BROKER_EPOCH,
 )
+from broker._native.messages.fields cimport TOPIC_ID_SIZE
 from broker._native.replication.replica_table cimport (
     REPLICA_FORGOTTEN,
+    REPLICA_HELD_BACK,
     REPLICA_NAMED,
     REPLICA_SYNCING,
     REPLICA_TO_NAME,
@@ -53,7 +59,6 @@ from broker._native.replication.replica_table cimport (
 from broker._native.replication.reply_reader cimport (
     PARTITION_NONE,
     PARTITION_READ,
-    TOPIC_ID_SIZE,
     PartitionRead,
     ReplyHead,
     ReplyPartition,
@@ -92,6 +97,7 @@ cdef enum:
     CORRELATION_MASK = 0x7FFFFFFF
     SESSION_EPOCH_MAX = 0x7FFFFFFF
     CHECK_MS = 1000                 # between two looks at the time of requests and at the logs
+    THROTTLE_MS = 50                # between two looks at what is held back
     PARTITION_WORK = 4              # in units of an ordinary request (PollerState.work)
     RECORDS_WORK_SHIFT = 13         # 8 KiB that are checked and appended take as long as one
 
@@ -210,7 +216,7 @@ cdef class ReplicaFetcher(Wait):
     @property
     def partitions(self):
         """How many partitions are copied."""
-        return self.table.count - <uint32_t>self.table.lists[REPLICA_FORGOTTEN].count
+        return self.table.map.count - <uint32_t>self.table.lists[REPLICA_FORGOTTEN].count
 
     def connect(self, Poller poller not None, int fd, str peer_host):
         """Ask over this socket, which is connected and not blocking, and is the poller's now."""
@@ -237,8 +243,8 @@ cdef class ReplicaFetcher(Wait):
         Py_INCREF(log)
         replica.log = <PyObject*>log
         replica.epoch = epoch
-        replica.watch.owner = &self.owner
-        log.watch_as_replica(&replica.watch)
+        replica.named.watch.owner = &self.owner
+        log.watch_as_replica(&replica.named.watch)
         self.settle(replica)
         self.request_turn()
 
@@ -307,6 +313,7 @@ cdef class ReplicaFetcher(Wait):
             # Looks at the logs, too, in case that one has changed without a word.
             self.checked_ms = now_ms
             self.settle_all()
+        self.name_held_back()
         self.lose_patience()
         if (self.in_flight > 0 and self.blocking == 0 and not connection.has_unserved
                 and connection.input.state != INPUT_WAITING
@@ -315,6 +322,8 @@ cdef class ReplicaFetcher(Wait):
             connection.close("it has not answered in time")
             return
         connection.set_timer(CHECK_MS if self.blocking == 0 else SYNC_PATIENCE_MS)
+        if self.table.lists[REPLICA_HELD_BACK].first != NULL:
+            connection.hasten_timer(THROTTLE_MS)
 
     cdef bint write_frames(self):
         # The connection is about to send.
@@ -416,10 +425,12 @@ cdef class ReplicaFetcher(Wait):
             is_corrupt = status == LOG_CORRUPT or status == LOG_GAP
             self.fail(replica, ReplicaEvent.CORRUPT if is_corrupt else ReplicaEvent.FAILED, 0, 0)
         elif log.log_end_offset > end:
+            if log.is_throttled:
+                self.turn.follower_throttle.spend(partition.records_size)
             table_move(&self.table, replica, REPLICA_SYNCING)
             replica.is_blocking = True
             self.blocking += 1
-            log.watch_as_replica(&replica.watch)
+            log.watch_as_replica(&replica.named.watch)
         elif log.log_start_offset > replica.named_start:
             table_move(&self.table, replica, REPLICA_TO_NAME)    # the leader may wait for that
 
@@ -463,12 +474,28 @@ cdef class ReplicaFetcher(Wait):
         if not takes_records(log):
             self.fail(replica, ReplicaEvent.FAILED, 0, 0)
         elif is_durable(log):
-            log.unwatch(&replica.watch)
-            table_move(&self.table, replica, REPLICA_TO_NAME)
+            log.unwatch(&replica.named.watch)
+            self.name_or_hold_back(replica)
             self.unblock(replica)
             self.lose_patience()
             if self.connection is not None:
                 self.connection.request_drain()
+
+    cdef void name_or_hold_back(self, Replica* replica):
+        if not (<PartitionLog>replica.log).is_held_back():
+            table_move(&self.table, replica, REPLICA_TO_NAME)
+            return
+        table_move(&self.table, replica, REPLICA_HELD_BACK)
+        if self.connection is not None:
+            self.connection.hasten_timer(THROTTLE_MS)
+
+    cdef void name_held_back(self):
+        """Let the next request name what has been held back, as far as it is not any more."""
+        cdef int32_t count = self.table.lists[REPLICA_HELD_BACK].count, _i
+        for _i in range(count):
+            self.name_or_hold_back(self.table.lists[REPLICA_HELD_BACK].first)
+        if self.table.lists[REPLICA_HELD_BACK].count < count:
+            self.connection.request_drain()
 
     cdef void settle_all(self):
         cdef Replica* replica = self.table.lists[REPLICA_SYNCING].first
@@ -528,8 +555,8 @@ cdef class ReplicaFetcher(Wait):
 
     cdef void release(self, Replica* replica) noexcept:
         cdef PartitionLog log = <PartitionLog>replica.log
-        log.unwatch(&replica.watch)
-        self.unready(replica)
+        log.unwatch(&replica.named.watch)
+        ready_remove(&replica.named.watch)
         self.unblock(replica)
         replica.log = NULL
         Py_DECREF(log)
@@ -537,20 +564,6 @@ cdef class ReplicaFetcher(Wait):
             table_move(&self.table, replica, REPLICA_FORGOTTEN)
         else:
             table_drop(&self.table, replica)
-
-    cdef void unready(self, Replica* replica) noexcept:
-        # By a walk, since it is rare.
-        cdef Watch** link = &self.owner.ready_head
-        cdef Watch* before = NULL
-        if not replica.watch.is_ready:
-            return
-        while link[0] != &replica.watch:
-            before = link[0]
-            link = &link[0].ready_next
-        link[0] = replica.watch.ready_next
-        if self.owner.ready_tail == &replica.watch:
-            self.owner.ready_tail = before
-        replica.watch.is_ready = False
 
     # ---- requests -------------------------------------------------------------------------------
 
@@ -562,6 +575,7 @@ cdef class ReplicaFetcher(Wait):
             table_move(&self.table, self.table.lists[REPLICA_NAMED].first, REPLICA_TO_NAME)
         leave_session(&self.table.lists[REPLICA_TO_NAME])
         leave_session(&self.table.lists[REPLICA_SYNCING])
+        leave_session(&self.table.lists[REPLICA_HELD_BACK])
         self.is_session_over = False
         self.fields.session_id = self.fields.session_epoch = 0
 
@@ -617,14 +631,13 @@ cdef class ReplicaFetcher(Wait):
         cdef PartitionLog log
         cdef RequestPartition partition
         cdef int32_t left = 0, _i
-        partition.bytes_max = self.partition_bytes_max
         for _i in range(count):
             replica = self.table.lists[REPLICA_TO_NAME].first
             if left == 0:
                 left = same_topic(replica, count - _i)
-                at = put_topic(at, replica.topic_id, <uint32_t>left)
+                at = put_topic(at, replica.named.topic_id, <uint32_t>left)
             log = <PartitionLog>replica.log
-            partition.partition = replica.partition
+            partition.partition = replica.named.partition
             partition.leader_epoch = replica.epoch
             partition.offset = log.log_end_offset
             # (A log that was begun anew, and has nothing yet, has no history.)
@@ -632,6 +645,10 @@ cdef class ReplicaFetcher(Wait):
                 -1 if log.log_end_offset == (<Segment>log.segments[0]).base_offset > 0
                 else log.leader_epoch)
             partition.log_start = log.log_start_offset
+            partition.bytes_max = self.partition_bytes_max
+            if log.is_throttled:
+                partition.bytes_max = <int32_t>self.turn.follower_throttle.share(
+                    partition.bytes_max)
             at = put_partition(at, &partition)
             replica.is_in_session = True
             replica.named_in = self.asked
@@ -649,8 +666,8 @@ cdef class ReplicaFetcher(Wait):
             replica = self.table.lists[REPLICA_FORGOTTEN].first
             if left == 0:
                 left = same_topic(replica, count - _i)
-                at = put_topic(at, replica.topic_id, <uint32_t>left)
-            at = put_forgotten(at, replica.partition)
+                at = put_topic(at, replica.named.topic_id, <uint32_t>left)
+            at = put_forgotten(at, replica.named.partition)
             table_drop(&self.table, replica)
             left -= 1
             if left == 0:
@@ -670,7 +687,7 @@ cdef int32_t same_topic(const Replica* first, int32_t count_max) noexcept nogil:
     cdef const Replica* replica = first
     cdef int32_t count = 0
     while replica != NULL and count < count_max and (
-            memcmp(replica.topic_id, first.topic_id, TOPIC_ID_SIZE) == 0):
+            memcmp(replica.named.topic_id, first.named.topic_id, TOPIC_ID_SIZE) == 0):
         replica = replica.next
         count += 1
     return count
@@ -682,7 +699,8 @@ cdef uint32_t topics_of(const Replica* replica, int32_t count) noexcept nogil:
     cdef uint32_t topics = 0
     cdef int32_t _i
     for _i in range(count):
-        if before == NULL or memcmp(replica.topic_id, before.topic_id, TOPIC_ID_SIZE) != 0:
+        if before == NULL or memcmp(
+                replica.named.topic_id, before.named.topic_id, TOPIC_ID_SIZE) != 0:
             topics += 1
         before = replica
         replica = replica.next

@@ -1,27 +1,24 @@
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from broker._native.log.turn cimport Watch
-from broker._native.replication.reply_reader cimport TOPIC_ID_SIZE
+from broker._native.log.partition_map cimport NamedPartition, PartitionMap
 
 cdef enum:
     # States, which are indexes of `ReplicaTable.lists`.
     REPLICA_SYNCING            # what was appended is not durable yet
     REPLICA_TO_NAME            # the next request names its position
     REPLICA_NAMED              # the leader knows its position
+    REPLICA_HELD_BACK          # it is not named before the throttle allows it
     REPLICA_FORGOTTEN          # the next request ends it in the session; it has no log any more
     REPLICA_STATES
 
 # A partition of this broker that is copied from one leader.
 cdef struct Replica:
-    Watch watch                # first: a Watch* of the log is a Replica*
+    NamedPartition named       # first: a Watch* of the log is a Replica*
     int state
     Replica* next              # in the list of its state
     Replica* previous
-    Replica* next_in_slot
     PyObject* log              # PartitionLog, owned; NULL once it is forgotten
-    uint8_t[TOPIC_ID_SIZE] topic_id
-    int32_t partition
     int32_t epoch              # of its leader
     int64_t named_in           # the request that named it last
     int64_t named_start        # the log start in it
@@ -36,9 +33,7 @@ cdef struct ReplicaList:
 # The partitions that are copied from one leader, by topic id and number.
 cdef struct ReplicaTable:
     ReplicaList lists[REPLICA_STATES]
-    Replica** slots
-    uint32_t capacity          # a power of two
-    uint32_t count
+    PartitionMap map
 
 
 cdef Replica* table_find(

@@ -1,9 +1,7 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
 from broker._native.kernel.cursor cimport Cursor
-
-cdef enum:
-    TOPIC_ID_SIZE = 16
+from broker._native.messages.fields cimport TOPIC_ID_SIZE
 
 # What a reply has besides its partitions.
 cdef struct ReplyHead:

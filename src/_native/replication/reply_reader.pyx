@@ -22,9 +22,10 @@ from broker._native.kernel.cursor cimport (
     cursor_int32,
     cursor_int64,
     cursor_take,
-    cursor_unsigned_varint,
 )
-from broker._native.messages.fields cimport TAGS_MAX, read_count, read_records, read_tags
+from broker._native.messages.fields cimport (
+    read_count, read_records, read_tag, read_tag_count, read_tags,
+)
 
 cdef enum:
     TAG_DIVERGING = 0
@@ -54,17 +55,12 @@ cdef bint read_diverging(Cursor field, ReplyPartition* partition) noexcept nogil
 
 
 cdef bint read_partition_tags(Cursor* rest, ReplyPartition* partition) noexcept nogil:
-    cdef uint32_t count = 0, tag = 0, size = 0, _i
+    cdef uint32_t count = 0, tag = 0, _i
     cdef Cursor field
-    if cursor_unsigned_varint(rest, &count) != READ_DONE or count > TAGS_MAX:
+    if not read_tag_count(rest, &count):
         return False
     for _i in range(count):
-        if (cursor_unsigned_varint(rest, &tag) != READ_DONE
-                or cursor_unsigned_varint(rest, &size) != READ_DONE):
-            return False
-        field.left = size
-        field.next = cursor_take(rest, size)
-        if field.next == NULL or (
+        if not read_tag(rest, &tag, &field) or (
                 tag == TAG_DIVERGING and not read_diverging(field, partition)):
             return False
     return True

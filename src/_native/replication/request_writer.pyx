@@ -18,8 +18,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
-from broker._native.messages.fields cimport put_compact, put_count, put_tags
-from broker._native.replication.reply_reader cimport TOPIC_ID_SIZE
+from broker._native.messages.fields cimport TOPIC_ID_SIZE, put_compact, put_count, put_tags
 
 cdef enum:
     KEY_FETCH = 1

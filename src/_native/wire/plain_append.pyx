@@ -62,7 +62,7 @@ cdef PlainStatus plain_append(
 cdef void plain_wait(PartitionLog log, ReplySlot* slot, int64_t end_offset) noexcept:
     """Delay a reply until everything below the offset is visible. The wait may end at once.
 
-    The slot has an answer for a failure: `failed_size` is not 0.
+    The slot has an answer for a failure: that of its `fail`, or one for `slot_replace`.
     """
     cdef AckWaiter* waiter = begin_wait(slot, end_offset)
     waiter.due_ms = log.turn.steady_ms + REPLICAS_WAIT_MS

@@ -28,7 +28,7 @@ cdef struct ReplySlot:
     SlotFail fail
     # For slot_replace, the answer for a failure. failed_end NULL: it follows this reply in `data`;
     # otherwise it begins as this reply does, and from failed_start on has the bytes of failed_end,
-    # which the protocol owns and which fit.
+    # which the protocol owns and which fit. Another `fail` may use them for what it needs.
     uint32_t failed_size
     const uint8_t* failed_end
     uint32_t failed_start

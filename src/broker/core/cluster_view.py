@@ -35,6 +35,7 @@ class Leadership(NamedTuple):
     elr: Replicas = ()  # eligible to lead although they are not in the ISR (KIP-966)
     adding: Replicas = ()  # by a reassignment that is under way; they are replicas, too
     removing: Replicas = ()  # likewise
+    last_known: Replicas = ()  # the last members of ISR and ELR, who have lost records since
 
 
 class ClusterView(Protocol):

@@ -112,6 +112,7 @@ class Clustered:
         return Leadership(
             *(leader, state.leader_epoch, state.replicas, state.isr),
             *(self._offline(state.replicas), state.elr, state.adding, state.removing),
+            last_known=state.last_known,
         )
 
     def _offline(self, replicas: Replicas) -> Replicas:

@@ -28,7 +28,7 @@ from broker.model.limits import (
     METADATA_OPS_PER_TRANSACTION_MAX,
     PARTITIONS_ANSWERED_PER_STEP,
 )
-from broker.storage.metadata import CreatedAt, Guard, Operation, Put
+from broker.storage.metadata import CreatedAt, Guard, Operation
 
 _GUARDS_MAX = METADATA_OPS_PER_TRANSACTION_MAX - 1  # and one that this broker is registered
 _LOOK_SECONDS = 0.02  # between two looks whether leaders have changed
@@ -198,9 +198,8 @@ class PartitionChanges:
         return found
 
     def _transaction(self, item: Item, found: Known, changed: PartitionState) -> Transaction:
-        guard = self._known.image.guard(*item)
-        put = Put(guard.key, records.partition_value(changed))
-        return Transaction((guard, *found.guards(changed)), (put,))
+        guards, put = eligibility.change(self._known.image, item, found, changed)
+        return Transaction(guards, (put,))
 
     # ---- reassignments
     # ---------------------------------------------------------------------------------------------

@@ -416,10 +416,10 @@ CLIENT_RETRY_SECONDS = 0.1
 PEER_REQUESTS_IN_FLIGHT_MAX = 64
 # Topics of a cluster that are opened, closed or altered at the same time.
 TOPICS_FOLLOWED_AT_ONCE = 8
-# How long a stopping broker of a cluster waits until others lead what it has led; how long one
-# leadership waits for its successor to have all records. How often late replicas are sought.
+# How long a stopping broker waits until others lead what it has led, and one leadership until its
+# successor has all records. Pauses between looks for overdue acknowledgements and late replicas.
 DRAIN_SECONDS, HANDOVER_SECONDS = 30, 5
-REPLICAS_CHECKED_SECONDS, REPLICAS_IDLE_SECONDS = 0.1, 0.5
+REPLICAS_CHECKED_SECONDS, REPLICAS_LAG_SECONDS_MIN = 0.1, 0.5
 # How long a starting broker waits for its replicas to be recovered, before it joins its cluster.
 RECOVERED_BEFORE_JOINING_SECONDS = 30
 # Timeout of a connection to another broker.
@@ -766,7 +766,7 @@ METADATA_OPS_PER_TRANSACTION_MAX = 120  # etcd refuses 129 (measured)
 METADATA_KEY_BYTES_MAX = 1_024
 METADATA_VALUE_BYTES_MAX = 1 * MIB  # etcd refuses 1.6 MB (measured)
 METADATA_CALL_SECONDS = 5  # etcd: the deadline of a call over all endpoints
-# Partitions of a cluster in one step of its image or its controller: 1 ms.
+# Partitions of a cluster in one step of its image or its drivers: 1 ms.
 CLUSTER_PARTITIONS_PER_STEP = 256
 # Changes of partitions in one transaction, with a guard each, and transactions in flight: one store
 # applies 10,000 changes per second (measured).

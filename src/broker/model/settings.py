@@ -172,12 +172,14 @@ _CLUSTER = (
     Setting("replica.socket.timeout.ms", Kind.INT, 30_000, minimum=1_000, unit="ms",
             doc="After how long without a byte of an answer a replica connects anew; the wait of"
                 " replica.fetch.wait.max.ms comes in addition."),
-    Setting("leader.replication.throttled.rate", Kind.LONG, LONG_MAX, minimum=0, applies=False,
-            is_dynamic=True, unit="bytes",
-            doc="Bytes per second that throttled followers may copy from a broker's leaders."),
-    Setting("follower.replication.throttled.rate", Kind.LONG, LONG_MAX, minimum=0, applies=False,
-            is_dynamic=True, unit="bytes",
-            doc="Bytes per second that a broker's throttled followers may copy."),
+    Setting("leader.replication.throttled.rate", Kind.LONG, LONG_MAX, minimum=0, is_dynamic=True,
+            unit="bytes",
+            doc="Bytes per second that followers which are not in sync may copy from a broker's"
+                " throttled leaders."),
+    Setting("follower.replication.throttled.rate", Kind.LONG, LONG_MAX, minimum=0, is_dynamic=True,
+            unit="bytes",
+            doc="Bytes per second that a broker's throttled followers may copy while they are"
+                " behind."),
 )
 
 _TOPICS = (
@@ -420,7 +422,7 @@ _SCRUB = (
 
 _REPLICA = r"[0-9]+:[0-9]+|\*"
 
-# Keys that only topics have. Tiered storage can only be off; throttling concerns replicas.
+# Keys that only topics have. Tiered storage can only be off.
 _TOPIC_ONLY = (
     Setting("remote.storage.enable", Kind.BOOLEAN, False, choices=("false",), applies=False,
             doc="Whether old segments move to tiered storage, which does not exist here."),
@@ -428,11 +430,9 @@ _TOPIC_ONLY = (
             doc="Whether tiered storage is read only."),
     Setting("remote.log.delete.on.disable", Kind.BOOLEAN, False, applies=False,
             doc="Whether switching tiered storage off deletes what it holds."),
-    Setting("leader.replication.throttled.replicas", Kind.LIST, (), applies=False,
-            pattern=_REPLICA,
+    Setting("leader.replication.throttled.replicas", Kind.LIST, (), pattern=_REPLICA,
             doc="Replicas whose leaders are throttled, PARTITION:BROKER each, or * for all."),
-    Setting("follower.replication.throttled.replicas", Kind.LIST, (), applies=False,
-            pattern=_REPLICA,
+    Setting("follower.replication.throttled.replicas", Kind.LIST, (), pattern=_REPLICA,
             doc="Replicas whose followers are throttled, PARTITION:BROKER each, or * for all."),
 )
 # fmt: on

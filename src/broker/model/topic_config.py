@@ -39,6 +39,11 @@ class TopicConfig(InheritingConfig):
             )
 
     @property
+    def broker_id(self) -> int:
+        """The node.id of the broker that has read it."""
+        return self._broker.integer("node.id")
+
+    @property
     def is_group_commit(self) -> bool:
         """Whether acks wait for the disk; Kafka's flush.messages=1 means the same."""
         return (

@@ -131,7 +131,7 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
         config.integer("producer.id.expiration.ms"),
         log_flags,
         opened.folders,
-        lambda _: opened.when_lost(),
+        opened.when_lost,
     )
     loader = LogLoader(loop, partitions)
     shared = opened.folders
@@ -174,9 +174,7 @@ def make_broker(
             limits.RESPONSE_CACHE_BYTES_MAX,
         ),
         links=None if cluster is None else cluster.links,
-        partition_changes=None
-        if cluster is None
-        else cluster.partition_changes(storage.configs, logs.topics),
+        partition_changes=None if cluster is None else cluster.partition_changes(),
     )
 
 
@@ -277,6 +275,7 @@ def compose(
     if opened.cluster is not None:
         opened.cluster.fence(logs.turn)
         opened.cluster.know_brokers(logs.table)
+        opened.cluster.know_topics(logs.topics, storage.configs)
     clock = storage.clock_watch.clock
     cluster = opened.cluster
     coordinators = Coordinators(
@@ -357,8 +356,8 @@ def _cluster_services(
 ) -> Iterable[Service]:
     if cluster is None:
         return ()
-    of_storage = storage.configs, storage.group_configs
-    return cluster.services(logs.topics, logs.files, logs.turn, poller, *of_storage)
+    native, until_loaded = (logs.turn, poller), logs.loader.until_all_loaded
+    return cluster.services(logs.files, native, storage.group_configs, until_loaded)
 
 
 def _end_syncs(logs: Logs) -> None:

@@ -8,13 +8,13 @@ statvfs, reserve (I/O thread) → core/maintenance/disk_space.py
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from broker._native.kernel import file_ops
 from broker._native.log.turn import Turn
 from broker.core.maintenance.disk_space import DiskSpace, Level, Observation, Space, bound_bytes
+from broker.core.scheduling.events import is_set_within
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.service import Service
 from broker.model import limits
@@ -71,8 +71,7 @@ class DiskWatch(Service):
                 await self._look()
             except StorageError as error:
                 _log.warning("disk not checked: error=%s", error)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_called.wait(), limits.DISK_LOOK_SECONDS)
+            await is_set_within(self._is_called, limits.DISK_LOOK_SECONDS)
 
     async def stop(self) -> None:
         """Remove the reserve: no other program should find its space occupied."""

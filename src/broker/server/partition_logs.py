@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 
@@ -19,6 +19,7 @@ from broker.storage.recovery.partitions import Partitions
 
 _log = logging.getLogger(__name__)
 _BUSY_SECONDS = 0.002  # between two looks at a log that is being synced
+_ENDED = object()  # there are no more steps
 
 
 class NativeLogs:
@@ -133,16 +134,22 @@ class NativeLogs:
 
         DiskFull: nothing has changed, try again later; StorageError: the log is offline.
         """
-        await self._cut(log, offset, epoch, partial(self._partitions.truncate, log, offset))
+        await self._cut(log, offset, epoch, self._truncation(log, offset))
 
     async def begin_anew(self, log: PartitionLog, offset: int, epoch: int) -> None:
         """Remove everything that a log has: it begins at an offset. As `truncate`."""
-        await self._cut(log, 0, epoch, partial(self._partitions.begin_anew, log, offset))
+        await self._cut(log, 0, epoch, self._beginning_anew(log, offset))
 
-    async def _cut(
-        self, log: PartitionLog, offset: int, epoch: int, change: Callable[[], None]
-    ) -> None:
-        """Change a log in the I/O thread, while nobody else uses it."""
+    def _truncation(self, log: PartitionLog, offset: int) -> Iterator[None]:
+        yield from self._partitions.read_before_cut(log, offset)
+        self._partitions.truncate(log, offset)
+
+    def _beginning_anew(self, log: PartitionLog, offset: int) -> Iterator[None]:
+        self._partitions.begin_anew(log, offset)
+        yield
+
+    async def _cut(self, log: PartitionLog, offset: int, epoch: int, steps: Iterator[None]) -> None:
+        """Change a log by steps in the I/O thread, while nobody else uses it."""
         while log in self._cutting:
             await self._cutting[log].wait()
         done = self._cutting[log] = asyncio.Event()
@@ -156,7 +163,7 @@ class NativeLogs:
                 return  # the leader of that epoch is asked again
             log.begin_loading()
             try:
-                await self._change(log, change)
+                await self._change(log, steps)
             finally:
                 log.end_hold()
                 log.end_loading()
@@ -165,13 +172,17 @@ class NativeLogs:
             del self._cutting[log]
             done.set()
 
-    async def _change(self, log: PartitionLog, change: Callable[[], None]) -> None:
+    async def _change(self, log: PartitionLog, steps: Iterator[None]) -> None:
         # (The end of a turn and the sync threads set no event.)
         while not (log.is_offline or log.is_deleted or log.hold()):  # noqa: ASYNC110
             await asyncio.sleep(_BUSY_SECONDS)
         if log.is_offline or log.is_deleted:
             raise StorageError(f"{log!r} is not in service")
-        work = asyncio.ensure_future(self._io_thread.run(change))
+        while await self._step(log, partial(next, steps, _ENDED)) is not _ENDED:
+            pass
+
+    async def _step(self, log: PartitionLog, step: Callable[[], object]) -> object:
+        work = asyncio.ensure_future(self._io_thread.run(step))
         try:
             await asyncio.wait([work])
         finally:
@@ -183,7 +194,7 @@ class NativeLogs:
                 log.take_offline(f"it was not cut: {error}")
         if isinstance(error, FileNotFoundError):
             raise StorageError(str(error)) from error
-        work.result()
+        return work.result()
 
     async def remove_moved(self, topic: str, topic_id: bytes, number: int) -> None:
         """Remove the folder of a log that was released: other brokers have all replicas now."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from aiokafka import (
@@ -10,7 +11,15 @@ from aiokafka import (
     ConsumerRebalanceListener,
     TopicPartition,
 )
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, ProducerFenced
+from aiokafka.errors import (
+    CommitFailedError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    LeaderNotAvailableError,
+    NotLeaderForPartitionError,
+    ProducerFenced,
+)
 
 from tests.cluster.loads.client_load import COPIED, COPIERS, PARTITIONS, READERS, SENT, Load
 from tests.compatibility.faults.loads.load import Worker, name_of, value_of
@@ -51,15 +60,16 @@ class AiokafkaWorker(Worker):
 
 
 class Sender(AiokafkaWorker):
-    """An idempotent producer with a client of its own for as long as it lives."""
+    """An idempotent producer: one client, and another one after it has given up a batch."""
 
     async def work(self) -> None:
         self._unacknowledged: set[asyncio.Task[None]] = set()
+        self._has_given_up = False
         producer = AIOKafkaProducer(
             bootstrap_servers=self.address, enable_idempotence=True, linger_ms=2, **CLIENT
         )
         async with producer:
-            while not self.is_stopping:
+            while not (self.is_stopping or self._has_given_up):
                 place = (SENT, self.random.randrange(PARTITIONS))
                 for name in self.names(place, self.random.randint(1, 5)):
                     await self._send(producer, place, name)
@@ -72,7 +82,12 @@ class Sender(AiokafkaWorker):
 
     async def _send(self, producer: AIOKafkaProducer, place: tuple[str, int], name: str) -> None:
         self.say_send("invoke", place, name)
-        future = await producer.send(place[0], value_of(name), partition=place[1])
+        future = None
+        while future is None:
+            # The batch before is full, and refused for longer than one request may last, while the
+            # leader has too few replicas: the record is in no batch yet.
+            with suppress(KafkaTimeoutError):
+                future = await producer.send(place[0], value_of(name), partition=place[1])
         task = asyncio.ensure_future(self._delivered(future, place, name))
         self._unacknowledged.add(task)
         task.add_done_callback(self._unacknowledged.discard)
@@ -80,7 +95,12 @@ class Sender(AiokafkaWorker):
     async def _delivered(self, future: Any, place: tuple[str, int], name: str) -> None:
         try:
             self.say_send("ok", place, name, offset=(await future).offset)
+        except (LeaderNotAvailableError, NotLeaderForPartitionError):
+            # All brokers were down for longer than a request may last: it may be stored or not.
+            self._has_given_up = True
         except KafkaError as error:
+            if self._has_given_up:
+                return  # the sequence has a gap now
             self.failure = error
             self.ask_to_stop()
 

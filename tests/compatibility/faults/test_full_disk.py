@@ -3,10 +3,8 @@
 `--disk-cycles N` fills and empties each disk that often.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.cursus_client import CursusClient
 from tests.support.line_client import LineClient
 from tests.support.rustlog_client import RefusedError, RustLogClient
-from tests.support.small_disk import small_disk
+from tests.support.small_disk import fill_up, small_disk
 from tests.support.wire_client import WireClient
 from tests.support.wire_records import Batch, read_batches
 
@@ -264,12 +262,3 @@ def test_a_start_on_a_disk_filled_by_others_serves_reads_and_waits_for_space(
             read_back(client, KEPT, acknowledged)
         assert broker.stop() == 0
         broker.check()
-
-
-def fill_up(file: Path) -> None:
-    """Fill a disk to its last byte."""
-    for size in (1 << 20, 1 << 12, 1):
-        with suppress(OSError), file.open("ab", buffering=0) as other:
-            while True:
-                other.write(b"x" * size)
-        os.sync()  # space that the file system has only reserved

@@ -120,6 +120,41 @@ def test_a_truncated_or_empty_sealed_segment_loses_only_the_missing_records(
         assert readable(log, 2 * BATCHES) == without(stored, *lost)
 
 
+def cut_off(logs: Logs, left: int, *, has_index: bool) -> tuple[list[bytes], PartitionLog]:
+    """Cut the second segment off below the recovery point; return all batches and the log."""
+    log = written(logs, BATCHES)
+    logs.settle(log)
+    log.sync_indexes()
+    end_offset, snapshot = log.producer_snapshot()
+    file = logs.folder() / f"{6:020}.log"
+    file.write_bytes(file.read_bytes()[:left])
+    if not has_index:
+        file.with_suffix(".index").unlink()
+    found, behind = logs.recover(
+        recovery_point=end_offset, snapshot=snapshot, snapshot_offset=end_offset
+    )
+    assert (behind, found.log_end_offset) == ([], end_offset)
+    return [placed(BATCH, 2 * number) for number in range(BATCHES)], found
+
+
+@pytest.mark.parametrize("left", [0, 40, len(BATCH), 2 * len(BATCH), 3 * len(BATCH) - 1])
+def test_what_a_segment_that_is_not_read_has_lost_at_its_end_is_damage(
+    logs: Logs, left: int
+) -> None:
+    stored, log = cut_off(logs, left, has_index=True)
+
+    first = 3 + left // len(BATCH)
+    assert log.damaged_ranges == [(2 * first, 12)]
+    assert readable(log, 2 * BATCHES) == without(stored, *range(first, 6))
+
+
+def test_a_segment_without_an_index_that_ends_too_early_counts_as_compacted(logs: Logs) -> None:
+    _, log = cut_off(logs, 2 * len(BATCH), has_index=False)
+
+    assert log.damaged_ranges == []
+    assert log.read(10, 1) == placed(BATCH, 12)
+
+
 def test_a_missing_sealed_segment_loses_only_its_own_records(logs: Logs) -> None:
     stored = sealed(logs)
     (logs.folder() / f"{6:020}.log").unlink()

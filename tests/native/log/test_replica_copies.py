@@ -55,6 +55,23 @@ def test_a_followers_high_watermark_is_the_leaders_as_far_as_its_disk_has_it(
     assert len(batches(log.read(0, 1 << 20))) == 3
 
 
+def test_a_follower_forgets_what_an_earlier_leader_has_told(replicas: Replicas) -> None:
+    log = replicas.log(2)
+    log.copy(placed(BATCH, 0, 1), high_watermark=5, log_start=4)
+    replicas.settle(2)
+    assert log.high_watermark == 1
+
+    # An unclean election: the new leader has less than the one before had acknowledged.
+    log.follow(2)
+    data = b"".join(placed(BATCH, each, 2) for each in range(1, 6))
+    log.copy(data, high_watermark=1)
+    replicas.settle(2)
+
+    assert log.high_watermark == 1
+    log.copy(b"", high_watermark=6)
+    assert (log.high_watermark, log.log_start_offset) == (6, 1)
+
+
 def test_a_follower_reports_only_what_is_synced(replicas: Replicas) -> None:
     log = replicas.log(2)
     log.copy(placed(BATCH, 0, 1), high_watermark=1)
@@ -315,18 +332,3 @@ def test_a_copy_diverges_where_its_last_epoch_ended_earlier_at_the_leader(
     assert leader.divergence(2, 5) is None
     assert leader.divergence(2, 6) == (2, 5)
     assert leader.divergence(-1, 9) is None
-
-
-def test_a_copy_is_cut_at_the_smaller_of_both_ends_of_the_common_epoch(
-    replicas: Replicas,
-) -> None:
-    log = replicas.log(2)
-    log.follow(7)
-    log.copy(
-        placed(BATCH, 0, 1) + placed(BATCH, 1, 4) + placed(BATCH, 2, 6),
-        high_watermark=0,
-    )
-    assert log.truncation_offset(4, 9) == 2  # its own epoch 4 ends at 2
-    assert log.truncation_offset(4, 1) == 1
-    assert log.truncation_offset(5, 9) == 2
-    assert log.truncation_offset(6, 9) == 3

@@ -339,7 +339,34 @@ def test_one_that_stays_behind_is_lagging(replicas: Replicas) -> None:
     assert turn.lag_scan(turn.steady_ms + 1, LAG_MS) == [(replicas.leader, 3)]
     replicas.leader.report(3, 1)
     assert turn.lag_scan(turn.steady_ms + 1, LAG_MS) == []
+
+
+def test_one_that_lags_before_and_after_the_others_are_removed_is_found_once(
+    replicas: Replicas,
+) -> None:
+    turn = replicas.all[1].logs.turn
+    fill(replicas, 1)
+
+    replicas.leader.lead(1, 1, [1], [1])
+    replicas.leader.lead(1, 1, [1, 3], [1, 3])
+    turn.steady_ms += LAG_MS + 1
+
+    for _ in range(2):
+        assert turn.lag_scan(turn.steady_ms, LAG_MS) == [(replicas.leader, 3)]
+
+
+def test_the_first_log_with_a_lagging_replica_is_reported(replicas: Replicas) -> None:
+    turn, called = replicas.all[1].logs.turn, list[int]()
+    fill(replicas, 1)
+    replicas.replicate()
+    turn.lag_scan(turn.steady_ms, LAG_MS)
     assert turn.lagging_count == 0
+    turn.when_awaiting = lambda: called.append(turn.lagging_count)
+
+    fill(replicas, 1)
+    fill(replicas, 1)
+
+    assert called == [1]
 
 
 def test_one_at_the_end_is_not_lagging_however_long_ago_it_reported(replicas: Replicas) -> None:
@@ -441,6 +468,27 @@ def test_a_new_leader_starts_its_epoch_at_its_end_and_keeps_its_high_watermark(
     assert batches(replicas.leader.read_for_replica(2, 1 << 20)) == [placed(BATCH, 2, 2)]
 
 
+def test_a_leader_whose_epoch_is_raised_keeps_what_waits_and_forgets_what_replicas_have(
+    replicas: Replicas,
+) -> None:
+    kept: list[bool] = []
+    replicated: list[bool] = []
+    fill(replicas, 1)
+    replicas.leader.report(2, 1)
+    replicas.leader.when_durable(1, replicated.append)
+    replicas.leader.when_kept(2, kept.append)
+
+    replicas.elect(1)
+
+    assert replicas.leader.is_led
+    assert [each[:3] for each in replicas.leader.replica_states()] == [(2, -1, -1), (3, -1, -1)]
+    replicas.leader.report(3, 1)
+    assert (replicated, kept) == ([], [])  # what replica 2 has told does not count
+    replicas.leader.report(2, 1)
+    fill(replicas, 1)
+    assert (replicated, kept) == ([True], [True])
+
+
 def test_a_leader_is_caught_up_once_all_before_its_epoch_is_below_the_high_watermark(
     replicas: Replicas,
 ) -> None:
@@ -469,7 +517,8 @@ def test_a_leader_that_stops_accepting_refuses_appends_and_completes_what_it_has
     assert replicas.leader.is_led  # what it acknowledges is valid
     replicas.replicate()
     assert called == [True]
-    replicas.leader.resume_accepting()
+    replicas.leader.follow(1)
+    replicas.leader.lead(1, 1, replicas.ids, replicas.ids)  # it has no successor after all
     assert replicas.leader.append(BATCH).status is AppendStatus.APPENDED
 
 

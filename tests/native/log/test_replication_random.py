@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from broker._native.log import truncation
 from broker.model.log_results import AppendStatus, LogState
+from broker.storage.recovery.truncation import cut_point
 from tests.support.native_log import batches, records
 from tests.support.native_replicas import READ_BYTES, Replicas
 
@@ -61,7 +62,7 @@ class _Replicas(RuleBasedStateMachine):
         log, leader = self.replicas.log(number), self.replicas.leader
         found = leader.divergence(log.leader_epoch, log.log_end_offset)
         if found is not None:
-            self.cut(number, log.truncation_offset(*found))
+            self.cut(number, cut_point(log, *found))
             return
         self.known[number] = log.kept_offset
         assert self.replicas.report(number) is LogState.OK

@@ -2,9 +2,10 @@
 
 at every change of the store
 a state changes by one partition epoch, and by one leader epoch if and only if another
-broker, or another incarnation of it, leads
+broker, or another incarnation of it, leads, or replicas are removed
 a new leader was in the ISR or ELR, unless all brokers share one data directory, or an unclean
-election is allowed
+election is allowed or wanted by an operator; then nobody that has told to have more is passed
+over, and only what the new leader lacks is lost
 whoever leaves an ISR that is too small then is in the ELR
 nobody serves a partition while its leader changes; a leader that is registered is replaced
 by nobody but itself, with its successor
@@ -38,6 +39,7 @@ from broker.core.cluster.image import ClusterImage, Delta, Topic
 from broker.core.cluster.records import NO_LEADER, PartitionState
 from broker.core.cluster.slices import complete
 from broker.core.cluster.topic_settings import TopicSettings
+from broker.core.replica_ends import End
 from broker.storage import metadata
 from broker.storage.metadata import Changes, KeyValue
 from tests.simulation.cluster.replicas import Disk, Entry, Leading, common
@@ -92,7 +94,12 @@ class Audit:
         self.configured: set[str] = set()  # topics whose min.insync.replicas somebody has changed
         self.emptied: set[int] = set()  # brokers that may have lost a disk at any time
         self.processes: dict[str, Disk] = {}  # on which disk each runs, or did
+        self.forced: set[Item] = set()  # an operator may have asked for an unclean election
+        self.unclean_count = 0  # elections of who may lack records
         self._served: dict[Item, tuple[int, str]] = {}  # the last leader epoch, and by whom
+        self._controller_epoch = 0  # of who has made the last change; 0: no controller
+        # What replicas have told, by broker and its epoch, before elections of a controller.
+        self._told: dict[tuple[int, Item], list[dict[tuple[int, int], End]]] = {}
 
     # ---- the store
     # ---------------------------------------------------------------------------------------------
@@ -103,6 +110,7 @@ class Audit:
         in_office = image.controller
         if controller_epoch and (in_office is None or in_office.epoch != controller_epoch):
             raise Violation(f"a controller of epoch {controller_epoch} is not in office")
+        self._controller_epoch = controller_epoch
         topics = [*self._changed_topics(changes)]
         before = {item: image.state(*item) for item in self._changed_states(changes, topics)}
         for event in changes.events:
@@ -147,7 +155,8 @@ class Audit:
         is_same = (old.leader, old.broker_epoch) == (new.leader, new.broker_epoch)
         if new.partition_epoch != old.partition_epoch + 1:
             raise Violation(f"the partition epoch is wrong, {shown}")
-        if new.leader_epoch != old.leader_epoch + (not is_same):
+        is_begun = not is_same or not set(old.replicas) <= set(new.replicas)
+        if new.leader_epoch != old.leader_epoch + is_begun:
             raise Violation(f"the leader epoch is wrong, {shown}")
         if is_same:
             return
@@ -239,10 +248,51 @@ class Audit:
         claim = self._registered[leader]
         if leader in old.isr + old.elr and claims[leader].disk is claim.disk:
             self._check_complete(item, claim.disk, f"{leader} is elected, {old} {new}")
-        elif self._settings.defaults.is_unclean_allowed:
+        elif self._is_unclean_allowed(item):
+            if self._controller_epoch:
+                self._check_most(item, old, new)
+            self.unclean_count += 1
             self._trust(item, leader)
         else:
             raise Violation(f"a leader that may lack records, {item}: {old} {new}")
+
+    def _is_unclean_allowed(self, item: Item) -> bool:
+        is_operators = self._controller_epoch == 0 and item in self.forced
+        return is_operators or self._settings.defaults.is_unclean_allowed
+
+    def told_ends(
+        self,
+        controller_epoch: int,
+        ends: Mapping[Item, Mapping[int, End]],
+        epochs: Mapping[int, int],
+    ) -> None:
+        """Note what a controller was told; `epochs` are those of the brokers that it asked."""
+        for item, of_brokers in ends.items():
+            told = {(each, epochs[each]): end for each, end in of_brokers.items()}
+            self._told.setdefault((controller_epoch, item), []).append(told)
+
+    def _check_most(self, item: Item, old: PartitionState, new: PartitionState) -> None:
+        """Check that no replica that runs has told to have more than who is elected uncleanly."""
+        shown = f"{item}: {old} {new}"
+        answers = self._told.get((self._controller_epoch, item), [])
+        if not answers:
+            raise Violation(f"an unclean election without a question, {shown}")
+        if all(self._is_passed_over(told, old, new) for told in answers):
+            raise Violation(f"somebody with more is passed over, {shown}: {answers}")
+
+    def _is_passed_over(
+        self, told: Mapping[tuple[int, int], End], old: PartitionState, new: PartitionState
+    ) -> bool:
+        brokers = self.image.brokers
+        known = [end for (each, _), end in told.items() if each == new.leader]
+        return any(
+            each in old.replicas
+            and each in brokers
+            and brokers[each].epoch == epoch
+            and not brokers[each].is_draining
+            and end > max(known, default=End(-1, -1))
+            for (each, epoch), end in told.items()
+        )
 
     def _check_complete(self, item: Item, disk: Disk, what: str) -> None:
         if not disk.replica(item).has(self._acknowledged.get(item, [])):

@@ -7,9 +7,10 @@ hand-overs   since the broker has registered
 partitions   opened when the image says that this incarnation serves them, some ms later; closed
 when it says so no longer, or after a stop, and at the end of the lease
 replicas     `replication.py`, unless all brokers share one data directory
+operators    `changes.py`; the controller asks replicas as they do, before an unclean election
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random
 
@@ -36,12 +37,15 @@ from broker.core.cluster.records import (
 from broker.core.cluster.slices import complete
 from broker.core.cluster.topic_settings import TopicSettings
 from broker.core.cluster.writes import Item, Write
+from broker.core.replica_ends import in_order
 from broker.storage.metadata import Changes, KeyValue
 from tests.simulation.cluster.audit import Audit
+from tests.simulation.cluster.changes import Ends, EndsOf, partition_changes
 from tests.simulation.cluster.process import Process
 from tests.simulation.cluster.replicas import Disk
 from tests.simulation.cluster.replication import Replication
 from tests.simulation.cluster.store import LEASE_MS, Failure, Outcome, SimulatedStore
+from tests.simulation.virtual_time import Task
 
 MARGIN_SECONDS = 0.5
 RETRY_MS = 300
@@ -75,6 +79,10 @@ class SimulatedBroker:
         self._topic_settings = TopicSettings(self.image, lambda: settings.defaults)
         self.replication = Replication(
             rng, self, disk, self._topic_settings, self._write, audit.acknowledged
+        )
+        self._ends = Ends(process, self.image, self.ask_ends)
+        self.changes = partition_changes(
+            process, store, self.broker_id, self._topic_settings, self._ends, self.image
         )
         self._rng = rng
         self._store = store
@@ -343,7 +351,10 @@ class SimulatedBroker:
     def _claim(self) -> None:
         epoch, image = self.membership.epoch, self.image
         if self._controller is None and epoch and image.is_controller(self.broker_id, epoch):
-            self._controller = Controller(image, self._settings, self.process.now_ms(), WALL_MS)
+            self._controller = Controller(
+                *(image, self._settings, self.process.now_ms(), WALL_MS),
+                asks_for_ends=not self._settings.is_shared,
+            )
         if self._is_claiming or not epoch:
             return
         transaction = claim(image, self.broker_id, epoch, self._lease_id)
@@ -367,6 +378,32 @@ class SimulatedBroker:
             for item in machine.take_stops():
                 delay_ms = self._rng.randrange(self._rng.choice((20, 300)))
                 self.process.after(delay_ms, partial(self._stop, item))
+        else:
+            asked = machine.take_asked()
+            if asked:
+                Task(self._tell_ends(machine, asked), self.process.time.answer())
+
+    async def _tell_ends(self, controller: Controller, items: Sequence[Item]) -> None:
+        """Tell the controller how much the replicas of partitions have."""
+        image = self.image
+        epochs = {each: broker.epoch for each, broker in image.brokers.items()}
+        found = await self._ends.of(items)
+        self._audit.told_ends(controller.epoch, found, epochs)
+        states = {item: image.state(*item) for item in items}
+        controller.answered(
+            {
+                item: in_order(state.replicas if state else (), found[item])
+                for item, state in states.items()
+            }
+        )
+        if controller is self._controller:
+            self._work(controller)
+
+    def ask_ends(
+        self, broker_id: int, items: Sequence[Item], told: Callable[[EndsOf], None]
+    ) -> None:
+        """Ask a broker how much it has; a process that is stopped does not answer."""
+        self.replication.ask_ends(broker_id, items, told)
 
     def _write(self, machine: Controller | HandOver | IsrChanges, write: Write) -> None:
         def done(outcome: Outcome) -> None:

@@ -25,6 +25,7 @@ from broker.core.cluster.records import NO_LEADER, PartitionState
 from broker.core.cluster.topic_settings import ReplicaSettings
 from broker.core.cluster.writes import GuardedWrites
 from broker.storage.metadata import Absent, Delete, Guard, KeyValue, Put
+from tests.simulation.cluster.run import ANY, Scenario
 
 Patch = pytest.MonkeyPatch
 _ALWAYS = Absent(b"never")  # a guard that holds
@@ -38,8 +39,8 @@ def _without(guards: Sequence[Guard], kind: type) -> list[Guard]:
 def _write_without_the_office(patch: Patch) -> None:
     begin = Controller.__init__
 
-    def unfenced(self: Any, *args: Any) -> None:
-        begin(self, *args)
+    def unfenced(self: Any, *args: Any, **named: Any) -> None:
+        begin(self, *args, **named)
         self._writes._fence = _ALWAYS
 
     patch.setattr(Controller, "__init__", unfenced)
@@ -423,6 +424,55 @@ def _complete_a_reassignment_without_its_leader(patch: Patch) -> None:
     patch.setattr(reassignment, "advanced", hasty)
 
 
+def _complete_a_reassignment_without_who_is_added(patch: Patch) -> None:
+    advanced = reassignment.advanced
+
+    def hasty(found: Known, settings: Any) -> Any:
+        state = found.state
+        members = tuple(each for each in state.replicas if each in found.brokers)
+        return advanced(found._replace(state=state._replace(isr=members, elr=())), settings)
+
+    patch.setattr(reassignment, "advanced", hasty)
+
+
+def _elect_uncleanly_in_any_topic(patch: Patch) -> None:
+    elected = election._elected
+
+    def lossy(found: Known, settings: Any, others: Any) -> int:
+        return elected(found, settings._replace(is_unclean_allowed=True), others)
+
+    patch.setattr(election, "_elected", lossy)
+
+
+def _elect_the_first_that_runs(patch: Patch) -> None:
+    next_state = election.next_state
+
+    def first(*args: Any, **named: Any) -> Any:
+        named.pop("most_first", None)
+        return next_state(*args, **named)
+
+    patch.setattr(election, "next_state", first)
+
+
+def _ask_nobody_how_much_it_has(patch: Patch) -> None:
+    begin = Controller.__init__
+
+    def hasty(self: Any, *args: Any, **_: Any) -> None:
+        begin(self, *args)
+
+    patch.setattr(Controller, "__init__", hasty)
+
+
+def _remove_in_the_same_epoch(patch: Patch) -> None:
+    advanced = reassignment.advanced
+
+    def keep(found: Known, settings: Any) -> Any:
+        changed = advanced(found, settings)
+        return changed and changed._replace(leader_epoch=found.state.leader_epoch)
+
+    patch.setattr(reassignment, "advanced", keep)
+
+
 def _complete_no_reassignment(patch: Patch) -> None:
     patch.setattr(reassignment, "advanced", lambda *_: None)
 
@@ -430,6 +480,48 @@ def _complete_no_reassignment(patch: Patch) -> None:
 def _let_nothing_grow(patch: Patch) -> None:
     patch.setattr(Controller, "_has_internal", lambda *_: False)
 
+
+# Where a bug shows that is rare in runs of everything.
+OFFICE = Scenario(
+    faults={"stop": 3, "kill": 1}, interval_ms=1_500, controller_rate=0.8, loss_rate=0.3
+)
+JOINING = Scenario(
+    min_isr=1,
+    faults={"kill": 2, "empty": 1, "stop": 1},
+    loss_rate=0.3,
+    frees_at_death=True,
+    joiner_loss_rate=0.2,
+    joiner_slow_rate=0.4,
+)
+ELIGIBLE = Scenario(min_isr=2, faults={"kill": 4, "stop": 1}, interval_ms=800, lag_rate=0.3)
+LOSSY = Scenario(min_isr=1, is_unclean=True, faults={"kill": 4, "stop": 1}, interval_ms=1_000)
+DRAINING = Scenario(faults={"drain": 3, "kill": 2}, interval_ms=1_200, frees_at_death=True)
+LOWERED = Scenario(
+    min_isr=2,
+    faults={"kill": 1, "stop": 2},
+    interval_ms=800,
+    joiner_slow_rate=0.8,
+    lower_rate=1.0,
+)
+EMPTIED = Scenario(min_isr=2, faults={"kill": 2, "empty": 3, "stop": 1}, interval_ms=1_500)
+
+# The first seed that finds a bug there; it moves when the product changes.
+RARE = {
+    "a controller writes after its term": (17, OFFICE),
+    "lost changes are not repeated": (5, OFFICE),
+    "refused changes are not repeated": (77, ELIGIBLE),
+    "a successor that has failed is kept": (19, ANY),
+    "an ISR grows whoever its members are by then": (7, JOINING),
+    "who has caught up once joins the ISR": (9, JOINING),
+    "who joins is dropped when a write may be lost": (236, JOINING),
+    "a partition with an ELR acknowledges": (5, LOWERED),
+    "absent members are named anew": (5, EMPTIED),
+    "members that were emptied are named anew": (29, EMPTIED),
+    "an ELR is never emptied": (81, ELIGIBLE),
+    "a successor may lack records": (2, DRAINING),
+    "an unclean election takes the first that runs": (9, LOSSY),
+    "nobody is asked before an unclean election": (0, LOSSY),
+}
 
 MUTATIONS: dict[str, Callable[[Patch], None]] = {
     "a controller writes after its term": _write_without_the_office,
@@ -470,6 +562,13 @@ MUTATIONS: dict[str, Callable[[Patch], None]] = {
     "an ELR is never emptied": _keep_the_elr,
     "a successor may lack records": _hand_over_to_who_may_lack_records,
     "a reassignment removes a leader that leads": _complete_a_reassignment_without_its_leader,
+    "a reassignment ends before who is added is in sync": (
+        _complete_a_reassignment_without_who_is_added
+    ),
     "no reassignment is completed": _complete_no_reassignment,
+    "a removal keeps the leader epoch": _remove_in_the_same_epoch,
+    "an election is unclean in any topic": _elect_uncleanly_in_any_topic,
+    "an unclean election takes the first that runs": _elect_the_first_that_runs,
+    "nobody is asked before an unclean election": _ask_nobody_how_much_it_has,
     "internal topics do not grow": _let_nothing_grow,
 }

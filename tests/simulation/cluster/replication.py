@@ -5,7 +5,7 @@ request and its answer take some ms each, and one that was sent before its sende
 after that. What a leader's logs report reaches the machine some ms later.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random
 from typing import Protocol
@@ -15,6 +15,7 @@ from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.records import NO_LEADER
 from broker.core.cluster.topic_settings import TopicSettings
 from broker.core.cluster.writes import Write
+from broker.core.replica_ends import End
 from tests.simulation.cluster.process import Process
 from tests.simulation.cluster.replicas import (
     Answer,
@@ -38,6 +39,9 @@ class Peer(Protocol):
 
     def answer(self, requests: list[Request]) -> list[Answer]:
         """Answer a follower."""
+
+    def ends(self, items: Sequence[Item]) -> dict[Item, End]:
+        """Return where its logs end."""
 
 
 class Context(Protocol):
@@ -185,6 +189,32 @@ class Replication:
                 if each not in self._context.image.brokers:
                     self.machine.lagging(item, each)
             self.work()
+
+    # ---- before an unclean election
+    # ---------------------------------------------------------------------------------------------
+
+    def ask_ends(
+        self, broker_id: int, items: Sequence[Item], told: Callable[[dict[Item, End]], None]
+    ) -> None:
+        """Ask the process of a broker where its logs end."""
+
+        def arrive() -> None:
+            for peer in self.peers():
+                if peer.broker_id == broker_id and peer.process.is_running:
+                    answer = partial(told, peer.ends(items))
+                    self.process.after(self._rng.randrange(1, 4), answer)
+
+        rng = self._rng
+        delay_ms = rng.randrange(4_000) if rng.random() < 0.05 else rng.randrange(1, 4)
+        self.process.time.after(delay_ms, arrive)
+
+    def ends(self, items: Sequence[Item]) -> dict[Item, End]:
+        """Return where the logs of this disk end."""
+        found = {}
+        for item in items:
+            entries = self._disk.replica(item).entries
+            found[item] = End(entries[-1][0] if entries else -1, len(entries))
+        return found
 
     # ---- the machine
     # ---------------------------------------------------------------------------------------------

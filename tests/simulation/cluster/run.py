@@ -1,11 +1,12 @@
 """Runs one seed of a cluster: a period of faults, a period to settle, and the checks at the end."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
+from typing import NamedTuple
 
-from broker.core.cluster import placement, reassignment, topics
+from broker.core.cluster import election, eligibility, placement, topics
 from broker.core.cluster.controller import ControllerSettings
 from broker.core.cluster.records import NO_LEADER, PartitionState, Transaction
 from broker.core.cluster.slices import complete
@@ -19,8 +20,9 @@ from tests.simulation.cluster.process import Process
 from tests.simulation.cluster.replicas import Disk
 from tests.simulation.cluster.replication import Replication
 from tests.simulation.cluster.store import Outcome, SimulatedStore
+from tests.simulation.seeds import or_drawn
 from tests.simulation.violation import Violation
-from tests.simulation.virtual_time import VirtualTime
+from tests.simulation.virtual_time import Task, VirtualTime
 
 FAULTS_MS = 15_000
 SETTLE_MS = 25_000
@@ -29,21 +31,52 @@ LOOK_MS = 1_000
 TOPICS_MAX = 6
 NAMES = 7  # they are used again
 EVENTS_KEPT = 100
+FAULTS = {
+    "store": 4,
+    "kill": 2,
+    "stop": 4,
+    "drain": 2,
+    "second process": 2,
+    "empty": 2,
+}
+
+
+class Scenario(NamedTuple):
+    """What all runs of a search have in common; what is None is another one in each run."""
+
+    min_isr: int | None = None
+    is_unclean: bool | None = None  # whether any replica may be elected
+    faults: Mapping[str, int] = FAULTS  # by kind: how often it is chosen
+    interval_ms: int = 2_500  # at most, between faults
+    controller_rate: float = 0.0  # of faults that hit the controller, whoever that is
+    loss_rate: float | None = None  # of changes of the store, which may be made later
+    lag_rate: float | None = None  # of watches
+    frees_at_death: bool | None = None  # whether a lease ends with its process
+    joiner_loss_rate: float | None = None  # of the disks of those that are added to an ISR
+    joiner_slow_rate: float = 0.1  # of those themselves
+    lower_rate: float = 0.0  # among what clients do, of a lower setting of a topic with an ELR
+
+
+ANY = Scenario()
 
 
 class ClusterSimulation:
     """A store, brokers that come and go, and clients that create and delete topics."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, scenario: Scenario = ANY) -> None:
         self.rng = Random(seed)
         self.time = VirtualTime()
         self.events: deque[str] = deque(maxlen=EVENTS_KEPT)
+        self._scenario = scenario
         rng = self.rng
         self.settings = ControllerSettings(
             is_shared=rng.random() < 0.3,
             imbalance_interval_ms=rng.choice((2_000, 5_000)),
             imbalance_percentage=rng.choice((0, 10)),
-            defaults=ReplicaSettings(rng.choice((1, 2, 2, 3)), rng.random() < 0.15),
+            defaults=ReplicaSettings(
+                or_drawn(scenario.min_isr, rng.choice((1, 2, 2, 3))),
+                or_drawn(scenario.is_unclean, rng.random() < 0.15),
+            ),
             internal_factors=(("t0", 3), ("t1", 2)) if rng.random() < 0.5 else (),
         )
         self.brokers: list[SimulatedBroker] = []  # processes that are alive
@@ -51,6 +84,8 @@ class ClusterSimulation:
         self.audit = Audit(lambda: self.brokers, self.disks, self.settings)
         self.audit.state_changed = self._state_changed
         self.store = SimulatedStore(rng, self.time, self.audit)
+        frees_at_death = or_drawn(scenario.frees_at_death, self.store.frees_at_death)
+        self.store.frees_at_death = frees_at_death
         self.size = rng.randint(2, 4)
         # A broker that does not come back; 0: all do.
         self.lost_id = rng.randint(1, self.size) if rng.random() < 0.4 else 0
@@ -71,8 +106,9 @@ class ClusterSimulation:
         self.time.after(300, self._client)
         self.time.after(300, self._produce)
         self.time.after(1_000, self._trouble)
-        self.store.loss_rate = self.rng.choice((0.0, 0.03, 0.15))
-        self.store.lag_rate = self.rng.choice((0.0, 0.05, 0.3))
+        rng, scenario = self.rng, self._scenario
+        self.store.loss_rate = or_drawn(scenario.loss_rate, rng.choice((0.0, 0.03, 0.15)))
+        self.store.lag_rate = or_drawn(scenario.lag_rate, rng.choice((0.0, 0.05, 0.3)))
         self.time.run_until(FAULTS_MS)
         self._end_faults()
         for end_ms in range(FAULTS_MS + LOOK_MS, FAULTS_MS + SETTLE_MS, LOOK_MS):
@@ -105,6 +141,15 @@ class ClusterSimulation:
         for broker in list(self.brokers):
             if broker.broker_id == self.lost_id:
                 self._kill(broker)
+        if self.lost_id and self.rng.random() < 0.5:
+            self._compact_without(self.lost_id)
+
+    def _compact_without(self, broker_id: int) -> None:
+        """Compact the store when a registration has ended: some learn of that by a scan."""
+        if broker_id in self.audit.image.brokers:
+            self.time.after(1, lambda: self._compact_without(broker_id))
+        else:
+            self.store.compacted = self.store.data.revision
 
     def _check(self) -> None:
         self.audit.check_settled(*self.store.data.scan())
@@ -183,12 +228,21 @@ class ClusterSimulation:
     def _trouble(self) -> None:
         if not self._is_faulty:
             return
-        rng = self.rng
-        self.time.after(rng.randrange(100, 2_500), self._trouble)
-        if rng.random() < 0.25:
+        rng, scenario = self.rng, self._scenario
+        self.time.after(rng.randrange(100, scenario.interval_ms), self._trouble)
+        [kind] = rng.choices([*scenario.faults], [*scenario.faults.values()])
+        if kind == "store":
             self._trouble_store()
         elif self.brokers:
-            self._trouble_broker(rng.choice(self.brokers))
+            self._trouble_broker(kind, self._victim())
+
+    def _victim(self) -> SimulatedBroker:
+        """Return any broker, or the controller."""
+        if self.rng.random() < self._scenario.controller_rate:
+            for broker in self.brokers:
+                if broker.image.is_controller(broker.broker_id, broker.membership.epoch):
+                    return broker
+        return self.rng.choice(self.brokers)
 
     def _trouble_store(self) -> None:
         rng, store = self.rng, self.store
@@ -205,9 +259,8 @@ class ClusterSimulation:
         if not self.store.is_available:
             self.store.set_available(is_available=True)
 
-    def _trouble_broker(self, broker: SimulatedBroker) -> None:
+    def _trouble_broker(self, kind: str, broker: SimulatedBroker) -> None:
         rng = self.rng
-        kind = rng.choice(("kill", "stop", "stop", "drain", "second process", "empty"))
         self.note(f"--- {kind}: {broker.name}")
         if kind == "kill":
             self._replace(broker)
@@ -254,10 +307,11 @@ class ClusterSimulation:
         if not self._is_faulty:
             return
         chance = self.rng.random()
-        if chance < (0.04 if self.store.frees_at_death else 0.01):
+        rate = 0.04 if self.store.frees_at_death else 0.01
+        if chance < or_drawn(self._scenario.joiner_loss_rate, rate):
             self.note(f"--- empty: broker {broker_id}, which joins an ISR")
             self.time.after(self.rng.randrange(6), lambda: self._empty(broker_id))
-        elif chance > 0.9:
+        elif chance > 1 - self._scenario.joiner_slow_rate:
             for broker in self.brokers:
                 if broker.broker_id == broker_id:
                     broker.replication.be_slow(self.rng.choice((300, 3_000)))
@@ -304,14 +358,19 @@ class ClusterSimulation:
             return
         name = rng.choice(named)
         kind = rng.random()
-        if kind < 0.25:
+        eligible = self._eligible(broker) if rng.random() < self._scenario.lower_rate else ""
+        if eligible:
+            self._configure(broker, eligible, 1)
+        elif kind < 0.25:
             self._enlarge(broker, name)
         elif kind < 0.4:
             self._delete(broker, name)
         elif kind < 0.55:
-            self._configure(broker, name)
+            self._configure(broker, name, rng.randint(1, 3))
         elif not self.settings.is_shared:
             self._reassign(broker, name)
+            if rng.random() < 0.3:
+                self._elect(broker)
 
     def _produce(self) -> None:
         """Send a record to any broker, often."""
@@ -322,8 +381,7 @@ class ClusterSimulation:
         if self.brokers and not self.settings.is_shared:
             self.rng.choice(self.brokers).produce(self._records)
 
-    def _configure(self, broker: SimulatedBroker, name: str) -> None:
-        min_isr = self.rng.randint(1, 3)
+    def _configure(self, broker: SimulatedBroker, name: str, min_isr: int) -> None:
         self.note(f"{broker.name} sets min.insync.replicas of {name}: {min_isr}")
         self.audit.configured.add(name)
         config = config_records.operation(
@@ -331,22 +389,41 @@ class ClusterSimulation:
         )
         self.store.transact(broker.process, Transaction([], [config]), lambda _: None)
 
+    @staticmethod
+    def _eligible(broker: SimulatedBroker) -> str:
+        """Return the name of a topic with an ELR, "" if there is none."""
+        image = broker.image
+        for topic_id, states in image.stored.items():
+            if topic_id in image.topics and any(each.state.elr for each in states.values()):
+                return image.topics[topic_id].name
+        return ""
+
     def _reassign(self, broker: SimulatedBroker, name: str) -> None:
         rng, image = self.rng, broker.image
         topic = image.topic(name)
         assert topic is not None
         item = topic.record.topic_id, rng.randrange(topic.record.partitions)
         target = rng.sample(range(1, self.size + 1), rng.randint(1, self.size))
-        try:
-            if rng.random() < 0.3:
-                transaction = reassignment.cancel(image, *item)
-                self.note(f"{broker.name} cancels the reassignment of {name} {item[1]}")
-            else:
-                transaction = reassignment.begin(image, *item, target)
-                self.note(f"{broker.name} reassigns {name} {item[1]}: {target}")
-        except RequestError:
-            return
-        self.store.transact(broker.process, transaction, lambda _: None)
+        if rng.random() < 0.3:
+            self.note(f"{broker.name} cancels the reassignment of {name} {item[1]}")
+            work = broker.changes.reassign({item: None})
+        else:
+            self.note(f"{broker.name} reassigns {name} {item[1]}: {target}")
+            work = broker.changes.reassign({item: target})
+        Task(work, self.time.answer())
+
+    def _elect(self, broker: SimulatedBroker) -> None:
+        """Elect any replica of a partition without a leader, as an operator who accepts a loss."""
+        image = broker.image
+        for topic_id, topic in image.topics.items():
+            for partition in range(topic.record.partitions):
+                found = eligibility.known(image, topic_id, partition)
+                if found is not None and not election.has_leader(found):
+                    item = topic_id, partition
+                    self.note(f"{broker.name} elects any replica of {topic.name} {partition}")
+                    self.audit.forced.add(item)
+                    Task(broker.changes.elect_unclean([item]), self.time.answer())
+                    return
 
     def _create(self, broker: SimulatedBroker) -> None:
         rng, image = self.rng, broker.image
@@ -399,13 +476,13 @@ class ClusterSimulation:
         self.store.transact(broker.process, deletion, lambda _: None)
 
 
-def run(seed: int) -> ClusterSimulation:
+def run(seed: int, scenario: Scenario = ANY) -> ClusterSimulation:
     """Run a seed to its end.
 
     Raises:
         Violation: with the seed and the last events.
     """
-    sim = ClusterSimulation(seed)
+    sim = ClusterSimulation(seed, scenario)
     try:
         sim.run()
     except Violation as violation:
@@ -415,7 +492,7 @@ def run(seed: int) -> ClusterSimulation:
     return sim
 
 
-def run_all(seeds: Iterable[int]) -> None:
+def run_all(seeds: Iterable[int], scenario: Scenario = ANY) -> None:
     """Run many seeds."""
     for seed in seeds:
-        run(seed)
+        run(seed, scenario)

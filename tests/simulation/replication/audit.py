@@ -10,7 +10,10 @@ at every move of a high watermark
     members of the ISR that have not lost their disk since
     nothing committed is committed again, at another offset or with other bytes
 at every election, and every change of an ISR
-    the new leader and the members have everything that is committed
+    the new leader and the members have everything that is committed; but what an unclean leader
+    does not have on its disk is not committed any more (the cluster's audit says who may be one)
+at every cut of a log
+    nothing that is committed is removed; what could be read before is told, with its number
 at every answer to a client
     acknowledged for all: it is committed at that offset; one process acknowledges in an epoch
     read: it is committed, and no offset is skipped
@@ -55,10 +58,11 @@ class ReplicationAudit:
         self.committed_end: dict[Item, int] = defaultdict(int)
         self.latest: dict[Item, int] = defaultdict(int)  # the highest answer
         self.deleted: dict[Item, int] = defaultdict(int)  # below it clients have deleted records
+        self._ever_deleted: dict[Item, int] = defaultdict(int)  # the same, before any loss
         self.acknowledged_count = 0
         # Brokers whose disk was lost, until they are members of the ISR again.
         self.wiped: dict[Item, set[int]] = defaultdict(set)
-        self._isr: dict[Item, tuple[int, ...]] = {}
+        self._states: dict[Item, PartitionState] = {}
         self._epochs: dict[tuple[Item, int], dict[int, int]] = defaultdict(dict)  # by base offset
         self._durable: dict[tuple[Item, int], int] = defaultdict(int)
         self._starts: dict[tuple[Item, int], int] = defaultdict(int)  # of the files
@@ -70,6 +74,11 @@ class ReplicationAudit:
         self._sequences: dict[Item, dict[tuple[int, int, int], int]] = defaultdict(dict)
         self._elected: dict[Item, int] = {}
         self._leaders: dict[tuple[Item, int], str] = {}  # processes, by epoch
+        self.losses: dict[Item, int] = defaultdict(int)  # by unclean elections
+        self.lost_count = 0  # records that were committed
+        self._unclean: dict[Item, int] = defaultdict(int)  # the epoch of the last such election
+        # What was committed before one of them, by place.
+        self._known: dict[Item, dict[tuple[int, int], Stored]] = defaultdict(dict)
 
     # ---- replicas
     # ---------------------------------------------------------------------------------------------
@@ -95,8 +104,21 @@ class ReplicationAudit:
         """Note that a broker's directory is empty."""
         for item in items:
             self.wiped[item].add(broker_id)
-            self._durable[item, broker_id] = 0
-            self._epochs[item, broker_id] = {}
+            self.dropped(item, broker_id)
+
+    def dropped(self, item: Item, broker_id: int) -> None:
+        """Note that a broker has removed its replica."""
+        self._durable[item, broker_id] = self._starts[item, broker_id] = 0
+        self._epochs[item, broker_id] = {}
+
+    def cut(
+        self, process: str, item: Item, readable: tuple[int, int], log: PartitionLog, told: int
+    ) -> None:
+        """Check what a process tells of a cut; it could read a part of the log before."""
+        start, watermark = readable
+        lost = max(watermark - max(start, log.high_watermark), 0)
+        if told != lost:
+            raise Violation(f"{process} has cut {lost} readable records of {item}, tells {told}")
 
     def observe(self, item: Item, broker_id: int, seen: Seen, log: PartitionLog) -> None:
         """Look at a replica after anything that a process did."""
@@ -108,6 +130,9 @@ class ReplicationAudit:
             self._synced(item, broker_id, seen, log)
         watermark = min(log.high_watermark, _end(log))
         if watermark == seen.watermark:
+            return
+        if log.known_epoch < self._unclean[item]:  # nobody is told any more what it commits
+            seen.watermark = watermark
             return
         shown = f"{item} {seen.process}, epoch {log.known_epoch}: {seen.watermark}, {watermark}"
         if watermark < seen.watermark:
@@ -127,8 +152,14 @@ class ReplicationAudit:
         key = (item, broker_id)
         kept = max(end, self.deleted[item])  # what is deleted need not be there
         if kept < seen.watermark and seen.end > self._starts[key]:  # it is not empty
-            raise Violation(f"{seen.process} cuts {item} to {end}, below {seen.watermark}")
-        seen.watermark = log.high_watermark
+            committed, epochs = self.committed[item], self._epochs[key]
+            is_committed = any(
+                at >= kept and at in committed and committed[at].epoch == epoch
+                for at, epoch in epochs.items()
+            )
+            if is_committed or not self.losses[item]:
+                raise Violation(f"{seen.process} cuts {item} to {end}, below {seen.watermark}")
+        seen.watermark = min(log.high_watermark, _end(log))
         self._epochs[key] = {}
         self._durable[key] = min(self._durable[key], end)
         seen.end = self._starts[key] = log.segment_entries[0][0]
@@ -236,17 +267,59 @@ class ReplicationAudit:
 
     def state_changed(self, item: Item, state: PartitionState) -> None:
         """Look at a change of a partition's state in the store."""
-        before = self._isr.get(item, state.replicas)
-        self._isr[item] = state.isr
-        self.wiped[item].difference_update(each for each in state.isr if each not in before)
-        for each in {*state.isr, state.leader} - {NO_LEADER} - self.wiped[item]:
+        placed = state._replace(isr=state.replicas, elr=(), leader_epoch=0)
+        before = self._states.get(item, placed)
+        self._states[item] = state
+        leader = state.leader
+        is_removal = not set(before.replicas) <= set(state.replicas)
+        is_begun = state.leader_epoch != before.leader_epoch
+        is_elected = leader != NO_LEADER and is_begun and not is_removal
+        if is_elected and self._is_unclean(item, leader, before):
+            self._lose(item, state)
+        self.wiped[item].difference_update(each for each in state.isr if each not in before.isr)
+        for each in {*state.isr, leader} - {NO_LEADER} - self.wiped[item]:
             self._check_prefix(item, each, self.committed_end[item], f"{each} in {item}: {state}")
+
+    def _is_unclean(self, item: Item, leader: int, before: PartitionState) -> bool:
+        return leader not in before.isr + before.elr or leader in self.wiped[item]
+
+    def _lose(self, item: Item, state: PartitionState) -> None:
+        """Note an unclean election: committed is what the leader has on its disk.
+
+        That may be what an earlier election has lost.
+        """
+        key, committed, known = (item, state.leader), self.committed[item], self._known[item]
+        known.update({(at, each.epoch): each for at, each in committed.items()})
+        end = self._starts[key]  # below, it was deleted
+        kept = {at: each for at, each in committed.items() if each.end_offset <= end}
+        for at, epoch in self._epochs[key].items():
+            batch = known.get((at, epoch))
+            if batch is None or not self.has(*key, batch):
+                break
+            kept[at] = batch
+            end = batch.end_offset
+        self.lost_count += sum(
+            each.end_offset - at for at, each in committed.items() if kept.get(at) is not each
+        )
+        self.committed[item], self.committed_end[item] = kept, end
+        self._sequences[item] = {
+            each.sequence: at for at, each in kept.items() if each.sequence is not None
+        }
+        self.latest[item] = min(self.latest[item], end)
+        # One that an earlier election has passed over may have what was deleted before that.
+        deleted = self._ever_deleted[item] = max(self._ever_deleted[item], self.deleted[item])
+        self.deleted[item] = min(deleted, end)
+        self.wiped[item].discard(state.leader)
+        self.losses[item] += 1
+        self._unclean[item] = state.leader_epoch
 
     # ---- clients
     # ---------------------------------------------------------------------------------------------
 
     def acknowledged(self, item: Item, epoch: int, process: str) -> None:
         """Check whoever tells a client that a batch was written."""
+        if epoch < self._unclean[item]:
+            raise Violation(f"{process} acknowledges {item} in epoch {epoch}, after it was lost")
         writer = self._writers.setdefault((item, epoch), process)
         if writer != process:
             raise Violation(f"{writer} and {process} acknowledge {item} in epoch {epoch}")

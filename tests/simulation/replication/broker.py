@@ -8,15 +8,18 @@ the ISR        a machine of the product writes it; followers are added and remov
 a client       is answered only while the lease lasts
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.core.cluster.image import Delta
 from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState
 from broker.core.cluster.writes import Item, Write
+from broker.core.replica_ends import End
 from broker.model.log_results import AppendStatus, LogState
+from broker.storage.recovery.truncation import cut_point
 from tests.simulation.cluster.broker import SimulatedBroker
+from tests.simulation.cluster.changes import EndsOf
 from tests.simulation.cluster.store import Failure, Outcome
 from tests.simulation.replication.batches import split
 from tests.simulation.violation import Violation
@@ -32,6 +35,7 @@ BEAT_MS = 100
 CHECKPOINT_MS = 2_000
 STOP_MS = 1_500  # how long a leader that hands over waits for its successor
 PER_PARTITION_BYTES = 4_000
+OUT_OF_RANGE = "out of range"
 
 
 class Asked(NamedTuple):
@@ -110,6 +114,8 @@ class ReplicatedBroker(SimulatedBroker):
         self._is_stepping = False
         self._is_syncing = False
         self._loading: set[Item] = set()
+        self._dropping: set[Item] = set()  # replicas that others have now
+        self._replicas: dict[Item, tuple[int, ...]] = {}  # that a log was given
         self._stopping: set[Item] = set()  # they accept nothing: a successor is to lead them
         self._numbers: dict[int, int] = {}  # of the requests in flight, by leader
         self._count = 0
@@ -234,18 +240,53 @@ class ReplicatedBroker(SimulatedBroker):
 
     def _update(self, item: Item) -> None:
         state = self.image.state(*item)
-        if state is None or self.broker_id not in state.replicas:
-            self._served.pop(item, None)
+        if state is None:
             return
-        if item not in self.logs:
+        if not self.is_wanted(state):
+            self._leave_replica(item, state)
+        elif item not in self.logs:
             if item not in self._opening:
                 self._opening.add(item)
                 self.later(self._rng.randrange(10), lambda: self._open(item))
         elif item not in self._loading:
             self._assume(item)
 
+    def _leave_replica(self, item: Item, state: PartitionState) -> None:
+        """Remove the replica that this broker had: it does not belong to the partition any more."""
+        self._served.pop(item, None)
+        log = self.logs.get(item)
+        if log is not None and item not in self._loading and state.leader_epoch > log.known_epoch:
+            self.follow(log, state.leader_epoch)
+        if item not in self._dropping and (log is not None or self.storage.has(item)):
+            self._dropping.add(item)
+            self.later(self._rng.randrange(20), lambda: self._drop(item))
+
+    def _drop(self, item: Item) -> None:
+        state = self.image.state(*item)
+        assert state is not None
+        if self.is_wanted(state):
+            self._dropping.discard(item)
+            self._update(item)
+            return
+        is_busy = item in self._loading or item in self._opening
+        if is_busy or not self.storage.drop(item):
+            self.later(5, lambda: self._drop(item))
+            return
+        self._dropping.discard(item)
+        for each in (self.logs, self._seen, self._replicas):
+            each.pop(item, None)
+        self.sim.note(f"{self.name}: {item} is removed")
+        self.sim.replicas.dropped(item, self.broker_id)
+
+    def is_wanted(self, state: PartitionState) -> bool:
+        """Return whether this broker keeps a replica."""
+        return self.broker_id in state.replicas
+
     def _open(self, item: Item) -> None:
         self._opening.discard(item)
+        state = self.image.state(*item)
+        if state is None or not self.is_wanted(state):
+            return
         log = self.storage.open(item)
         self.logs[item] = log
         self.storage.configure(log, self.sim.min_isr)
@@ -273,9 +314,13 @@ class ReplicatedBroker(SimulatedBroker):
         isr = list(self._isr.maximal(item))
         is_new = log.is_follower or log.known_epoch != state.leader_epoch
         accepts = state.successor == NO_LEADER
-        if is_new or (accepts and item in self._stopping):
+        if accepts and item in self._stopping:
+            log.follow(state.leader_epoch)  # a leader that has stopped leads anew
+            is_new = True
+        if is_new or self._replicas.get(item) != state.replicas:
             self.lead(log, state, isr, self._isr.committed(item))
-            log.resume_accepting()
+            self._replicas[item] = state.replicas
+        if is_new:
             self._stopping.discard(item)
         log.set_isr(isr, self._isr.committed(item))
         if is_new:
@@ -312,10 +357,10 @@ class ReplicatedBroker(SimulatedBroker):
         self._stopped(item, self.process.now_ms() + STOP_MS)
 
     def _stopped(self, item: Item, due_ms: int) -> None:
-        log = self.logs[item]
         state = self.image.state(*item)
         if state is None or not self._leads(state) or self._state(item) is not None:
             return
+        log = self.logs[item]
         if log.high_watermark < log.log_end_offset and self.process.now_ms() < due_ms:
             self.process.after(20, lambda: self._stopped(item, due_ms))
             return
@@ -385,13 +430,8 @@ class ReplicatedBroker(SimulatedBroker):
         followed: dict[int, list[Asked]] = {}
         waiting: set[int] = set()
         for item, log in self.logs.items():
-            state = self.image.state(*item)
-            if state is None or not log.is_follower or state.leader_epoch != log.known_epoch:
-                continue
-            leader = state.leader
-            if leader in (NO_LEADER, self.broker_id) or leader in self._numbers:
-                continue
-            if item in self._loading:
+            leader = self._followed_leader(item, log)
+            if leader == NO_LEADER or leader in self._numbers:
                 continue
             if self.is_repaired(log):
                 self._change(item, log, log.first_damage)
@@ -411,14 +451,25 @@ class ReplicatedBroker(SimulatedBroker):
             if leader not in waiting and self._quiet.get(leader, 0) <= now_ms:
                 self._ask(leader, ReplicaRequest((self.broker_id, self.membership.epoch), asked))
 
+    def _followed_leader(self, item: Item, log: Any) -> int:
+        """Return from whom a log is copied now, or NO_LEADER."""
+        state = self.image.state(*item)
+        if state is None or not log.is_follower or state.leader_epoch != log.known_epoch:
+            return NO_LEADER
+        is_own = self.broker_id in state.replicas and item not in self._dropping
+        if not is_own or item in self._loading or state.leader == self.broker_id:
+            return NO_LEADER
+        return state.leader
+
     def _ask(self, leader: int, request: ReplicaRequest) -> None:
         self._count += 1
         number = self._numbers[leader] = self._count
+        copied = {each.item: (each.leader_epoch, self.logs[each.item]) for each in request.asked}
 
         def answered(answer: list[Answered]) -> None:
             if self._numbers.get(leader) == number:
                 del self._numbers[leader]
-                self._take_answer(leader, request, answer)
+                self._take_answer(leader, copied, answer)
 
         def give_up() -> None:
             if self._numbers.get(leader) == number:
@@ -439,16 +490,19 @@ class ReplicatedBroker(SimulatedBroker):
         self.sim.network.send((self.broker_id, leader), arrive)
         self.later(ASK_AGAIN_MS, give_up)
 
-    def _take_answer(self, leader: int, request: ReplicaRequest, answer: list[Answered]) -> None:
-        epochs = {each.item: each.leader_epoch for each in request.asked}
+    def _take_answer(
+        self, leader: int, copied: dict[Item, tuple[int, Any]], answer: list[Answered]
+    ) -> None:
+        """Take what a leader has said of logs; of one that is gone, nothing counts."""
         if not answer or any(each.error for each in answer):
             self._quiet[leader] = self.process.now_ms() + 30
             self.later(30, self._ask_all)
         for each in answer:
-            log = self.logs.get(each.item)
-            if log is None or each.item in self._loading:
+            epoch, log = copied[each.item]
+            is_there = self.logs.get(each.item) is log
+            if not is_there or each.item in self._loading:
                 continue
-            if not log.is_follower or log.known_epoch != epochs[each.item]:
+            if not log.is_follower or log.known_epoch != epoch:
                 continue
             if each.error:
                 if each.log_start > log.log_end_offset:
@@ -456,7 +510,7 @@ class ReplicatedBroker(SimulatedBroker):
             elif each.diverging is not None:
                 self._change(each.item, log, self.cut_point(log, each.diverging))
             else:
-                self.append(log, each, epochs[each.item])
+                self.append(log, each, epoch)
         self._ask_all()
 
     def is_repaired(self, log: Any) -> bool:
@@ -482,7 +536,7 @@ class ReplicatedBroker(SimulatedBroker):
 
     def cut_point(self, log: Any, diverging: tuple[int, int]) -> int:
         """Return where to cut a log whose leader names the end of an epoch."""
-        return int(log.truncation_offset(*diverging))
+        return cut_point(log, *diverging)
 
     def _change(self, item: Item, log: Any, end: int, *, is_anew: bool = False) -> None:
         """Cut what the leader has not, or begin anew where it begins, in the I/O thread."""
@@ -490,9 +544,12 @@ class ReplicatedBroker(SimulatedBroker):
         log.begin_loading()
 
         def cut() -> None:
+            readable = log.log_start_offset, log.high_watermark
             if not self.storage.truncate(log, end, is_anew=is_anew):
                 self.later(5, cut)
                 return
+            told = self.storage.told_lost()
+            self.sim.replicas.cut(self.name, item, readable, log, told)
             log.end_loading()
             self._loading.discard(item)
             what = "begins anew at" if is_anew else "is cut to"
@@ -553,6 +610,8 @@ class ReplicatedBroker(SimulatedBroker):
             return Answered(item, "not led")
         if not self.is_epoch_right(log, asked.leader_epoch):
             return Answered(item, "another epoch")
+        if all(each != replica[0] for each, *_ in log.replica_states()):
+            return Answered(item, "no replica")
         diverging = self.diverges(log, asked)
         if diverging is not None:
             return Answered(item, diverging=diverging)
@@ -560,7 +619,7 @@ class ReplicatedBroker(SimulatedBroker):
             self.note(log, replica, asked.offset)
         first = self._first_of(log)
         if not first <= asked.offset <= log.log_end_offset:
-            return Answered(item, "out of range", log_start=first)
+            return Answered(item, OUT_OF_RANGE, log_start=first)
         data = log.read_for_replica(asked.offset, PER_PARTITION_BYTES)
         watermark = self.watermark_of(log)
         return Answered(item, data=data, watermark=watermark, log_start=log.log_start_offset)
@@ -588,6 +647,32 @@ class ReplicatedBroker(SimulatedBroker):
     def watermark_of(self, log: Any) -> int:
         """Return the high watermark that followers are told."""
         return int(log.high_watermark)
+
+    # ---- before an unclean election
+    # ---------------------------------------------------------------------------------------------
+
+    def ask_ends(
+        self, broker_id: int, items: Sequence[Item], told: Callable[[EndsOf], None]
+    ) -> None:
+        network, link = self.sim.network, (self.broker_id, broker_id)
+
+        def arrive() -> None:
+            broker = self.sim.broker(broker_id)
+            if broker is not None:
+                broker.process.run(lambda: reply(broker.ends(items)))
+
+        def reply(ends: EndsOf) -> None:
+            network.send(link[::-1], lambda: self.process.run(lambda: told(ends)))
+
+        network.send(link, arrive)
+
+    def ends(self, items: Sequence[Item]) -> EndsOf:
+        """Return where the logs end that are not being changed."""
+        return {
+            item: End(self.logs[item].leader_epoch, self.logs[item].log_end_offset)
+            for item in items
+            if item in self.logs and item not in self._loading
+        }
 
     # ---- clients
     # ---------------------------------------------------------------------------------------------
@@ -623,7 +708,7 @@ class ReplicatedBroker(SimulatedBroker):
 
     def may_acknowledge(self, item: Item, epoch: int, *, is_good: bool) -> bool:
         """Return whether a batch of an epoch may be acknowledged at this moment."""
-        return is_good and self.serves(item) and bool(self.logs[item].known_epoch == epoch)
+        return is_good and self.serves(item) and bool(self.logs[item].known_epoch >= epoch)
 
     def await_written(self, log: Any, acks: int, end: int, written: Callable[[bool], None]) -> None:
         """Call back when a batch is where the client wants to have it."""
@@ -636,6 +721,8 @@ class ReplicatedBroker(SimulatedBroker):
         """Return what a consumer may see."""
         if not self.serves(item):
             done("not led", b"")
+        elif offset > self.logs[item].log_end_offset:
+            done(OUT_OF_RANGE, b"")
         else:
             log = self.logs[item]
             done("", self.visible(log, max(offset, log.log_start_offset)))

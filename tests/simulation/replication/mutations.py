@@ -6,21 +6,18 @@ from typing import Any, NamedTuple
 import pytest
 
 from broker.core.cluster import election, eligibility
-from broker.core.cluster.controller import Controller
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.isr import IsrChanges
-from broker.core.cluster.membership import Membership
 from broker.core.cluster.records import NO_LEADER, PartitionState
-from broker.core.cluster.writes import GuardedWrites
 from broker.storage.checkpoints import intact
-from broker.storage.metadata import Absent
 from broker.storage.recovery import truncation
 from broker.storage.recovery.partitions import Partitions
+from tests.simulation.cluster.mutations import MUTATIONS as OF_CLUSTER
 from tests.simulation.replication.broker import Asked, ReplicatedBroker
+from tests.simulation.replication.run import ANY, Scenario
 from tests.simulation.replication.storage import Disks, Storage
 
 Patch = pytest.MonkeyPatch
-_ALWAYS = Absent(b"never")  # a guard that holds
 _MANY = 99
 
 
@@ -74,10 +71,6 @@ def _show_an_old_end(patch: Patch) -> None:
 
 def _ignore_min_isr(patch: Patch) -> None:
     patch.setattr(IsrChanges, "committed", lambda *_: _MANY)
-
-
-def _serve_after_the_lease(patch: Patch) -> None:
-    patch.setattr(Membership, "may_serve", lambda self, _: self.epoch != 0)
 
 
 # ---- the logs
@@ -261,15 +254,6 @@ def _keep_the_eligible(patch: Patch) -> None:
 # -------------------------------------------------------------------------------------------------
 
 
-def _count_those_that_lost_their_disk(patch: Patch) -> None:
-    patch.setattr(Known, "counts", lambda self, broker_id: broker_id in self.brokers)
-
-
-def _forget_since_when_members_are_absent(patch: Patch) -> None:
-    next_of = Known.next
-    patch.setattr(Known, "next", lambda *each: next_of(*each)._replace(absent=()))
-
-
 def _keep_intact_since(patch: Patch) -> None:
     def keep(self: Any) -> None:
         since = self.intact.since
@@ -295,30 +279,6 @@ def _elect_any_replica(patch: Patch) -> None:
     patch.setattr(election, "candidates", live)
 
 
-def _write_without_the_office(patch: Patch) -> None:
-    begin = Controller.__init__
-
-    def unfenced(self: Any, *args: Any) -> None:
-        begin(self, *args)
-        self._writes._fence = _ALWAYS
-
-    patch.setattr(Controller, "__init__", unfenced)
-    patch.setattr(Controller, "is_in_office", True)
-
-
-def _overwrite_what_is_newer(patch: Patch) -> None:
-    take = GuardedWrites.take
-
-    def unguarded(self: GuardedWrites) -> Any:
-        write = take(self)
-        if write is None:
-            return None
-        guards = write.transaction.guards[:1]
-        return write._replace(transaction=write.transaction._replace(guards=guards))
-
-    patch.setattr(GuardedWrites, "take", unguarded)
-
-
 def _lead_with_any_incarnation(patch: Patch) -> None:
     def serve(self: PartitionState, broker_id: int, _: int) -> bool:
         return self.leader == broker_id and self.successor == NO_LEADER
@@ -327,67 +287,145 @@ def _lead_with_any_incarnation(patch: Patch) -> None:
     patch.setattr(ReplicatedBroker, "_leads", lambda self, state: state.leader == self.broker_id)
 
 
-def _keep_the_epoch_of_a_restarted_leader(patch: Patch) -> None:
-    led_by = election._led_by
+# ---- unclean elections and reassignments
+# -------------------------------------------------------------------------------------------------
 
-    def keep(state: Any, leader: int, *args: Any) -> PartitionState:
-        changed = led_by(state, leader, *args)
-        old = getattr(state, "state", state)
-        if leader == old.leader:
-            return changed._replace(leader_epoch=old.leader_epoch)
-        return changed
 
-    patch.setattr(election, "_led_by", keep)
+def _keep_the_watermark(patch: Patch) -> None:
+    truncate = Storage.truncate
+
+    def keep(self: Any, log: Any, offset: int, *, is_anew: bool = False) -> bool:
+        return truncate(self, log, max(offset, log.high_watermark), is_anew=is_anew)
+
+    patch.setattr(Storage, "truncate", keep)
+
+
+def _tell_nobody_what_is_lost(patch: Patch) -> None:
+    patch.setattr(truncation, "_tell_removed", lambda *_: None)
+
+
+def _leave_before_the_others_have_everything(patch: Patch) -> None:
+    def is_wanted(self: ReplicatedBroker, state: PartitionState) -> bool:
+        return self.broker_id in state.replicas and self.broker_id not in state.removing
+
+    patch.setattr(ReplicatedBroker, "is_wanted", is_wanted)
 
 
 class Mutation(NamedTuple):
-    """A planted bug, and from which seed on it is looked for: the first one that finds it."""
+    """A planted bug, and where it is looked for.
+
+    `first_seed` is the first one that finds it, of all runs or of those of a scenario.
+    """
 
     apply: Callable[[Patch], None]
     first_seed: int = 0
+    scenario: Scenario = ANY
 
+
+def _of_cluster(name: str, first_seed: int = 0, scenario: Scenario = ANY) -> Mutation:
+    return Mutation(OF_CLUSTER[name], first_seed, scenario)
+
+
+# Where a bug shows that is rare in runs of everything.
+LEASES = Scenario(faults={"stop": 3, "cut": 1}, interval_ms=1_000)
+DIVERGING = Scenario(size=3, factor=3, faults={"lone": 3, "kill": 1}, interval_ms=1_000)
+LAGGING = Scenario(
+    *(3, 3, 1), faults={"slow": 4, "kill": 1}, interval_ms=1_000, lag_rate=0.5, store_loss_rate=0.1
+)
+WIPED = Scenario(
+    faults={"wipe": 3, "kill": 2},
+    interval_ms=1_000,
+    loss_rate=0.5,
+    store_loss_rate=0.1,
+    repeat_rate=0.3,
+)
+DAMAGED = Scenario(faults={"damage": 3, "kill": 1}, interval_ms=1_000, segment_bytes=4_096)
+# Each of two is eligible while the other one leads alone, and has what that one lacks.
+ALTERNATING = Scenario(size=2, factor=2, min_isr=2, faults={"lone": 3, "last": 2}, interval_ms=300)
+# The controller has much to write whenever it loses its office.
+OFFICE = Scenario(
+    size=4,
+    reassigns=True,
+    faults={"stop": 3, "drain": 1, "kill": 1},
+    interval_ms=1_000,
+    controller_rate=0.8,
+    lag_rate=0.0,
+)
+REASSIGNED = Scenario(reassigns=True)
+UNCLEAN = Scenario(
+    size=3,
+    factor=3,
+    min_isr=1,
+    unclean="setting",
+    faults={"last": 3, "kill": 1},
+    interval_ms=1_000,
+)
 
 MUTATIONS = {
     "a leader acknowledges what it has alone": Mutation(_acknowledge_what_the_leader_has),
     "records wait for min.insync.replicas members only": Mutation(_wait_for_enough_members_only),
     "a leader acknowledges what has failed": Mutation(_acknowledge_what_failed, 8),
-    "repeated batches are acknowledged at once": Mutation(
-        _acknowledge_repeated_batches_at_once, 21
-    ),
+    "repeated batches are acknowledged at once": Mutation(_acknowledge_repeated_batches_at_once, 1),
     "consumers see what is not committed": Mutation(_show_what_is_not_committed),
-    "a new leader tells an old end": Mutation(_show_an_old_end, 3),
+    "a new leader tells an old end": Mutation(_show_an_old_end, 1),
     "min.insync.replicas is ignored": Mutation(_ignore_min_isr, 3),
-    "a leader serves after its lease": Mutation(_serve_after_the_lease, 7),
+    "a leader serves after its lease": _of_cluster(
+        "a broker serves after its lease", scenario=LEASES
+    ),
     "a position is sent before its sync": Mutation(_send_the_position_before_its_sync),
-    "a follower cuts its log at the high watermark": Mutation(_cut_at_the_watermark),
+    "a follower cuts its log at the high watermark": Mutation(_cut_at_the_watermark, 1),
     "a diverging end is ignored": Mutation(_ignore_what_diverges, 5),
-    "a position counts before it diverges": Mutation(_note_before_it_diverges, 39),
-    "a follower does not cut its log": Mutation(_cut_nothing, 5),
-    "a follower cuts where the leader says only": Mutation(_cut_where_the_leader_says, 461),
-    "a follower begins anew": Mutation(_cut_too_much, 5),
-    "a leader keeps the epoch before its own": Mutation(_keep_the_last_epoch, 2),
-    "a leader forgets the entry of its epoch": Mutation(_forget_the_epoch_of_a_leader, 6),
+    "a position counts before it diverges": Mutation(_note_before_it_diverges, 1, DIVERGING),
+    "a follower does not cut its log": Mutation(_cut_nothing, 1, DIVERGING),
+    "a follower cuts where the leader says only": Mutation(
+        _cut_where_the_leader_says, 6, ALTERNATING
+    ),
+    "a follower begins anew": Mutation(_cut_too_much, 1, DIVERGING),
+    "a leader keeps the epoch before its own": Mutation(_keep_the_last_epoch),
+    "a leader forgets the entry of its epoch": Mutation(
+        _forget_the_epoch_of_a_leader, 1, DIVERGING
+    ),
     "a follower believes any high watermark": Mutation(_believe_any_watermark),
     "a leader tells its end as the high watermark": Mutation(_tell_the_end_as_the_watermark),
-    "a leader serves followers of other epochs": Mutation(_serve_followers_of_other_epochs, 7),
-    "a restart shows everything": Mutation(_show_everything_after_a_restart),
-    "a checkpoint has the end as the high watermark": Mutation(_keep_the_end_as_the_watermark, 5),
-    "epochs that were cut are kept": Mutation(_keep_epochs_that_were_cut, 20),
-    "a sync does nothing": Mutation(_sync_nothing),
+    "a leader serves followers of other epochs": Mutation(
+        _serve_followers_of_other_epochs, 4, DIVERGING
+    ),
+    "a restart shows everything": Mutation(_show_everything_after_a_restart, 4),
+    "a checkpoint has the end as the high watermark": Mutation(_keep_the_end_as_the_watermark, 4),
+    "epochs that were cut are kept": Mutation(_keep_epochs_that_were_cut, 5, DIVERGING),
+    "a sync does nothing": Mutation(_sync_nothing, 1),
     "a shrink counts before it is written": Mutation(_count_a_shrink_before_it_is_written),
-    "who is being added does not count": Mutation(_wait_for_members_only, 19),
-    "who is added is not looked at again": Mutation(_add_without_a_second_look, 83),
-    "any incarnation is added": Mutation(_add_any_incarnation, 3),
-    "requests of any incarnation count": Mutation(_believe_any_incarnation, 171),
-    "eligible replicas are kept": Mutation(_keep_the_eligible, 2),
-    "who has lost its disk counts": Mutation(_count_those_that_lost_their_disk),
-    "absent members are forgotten": Mutation(_forget_since_when_members_are_absent, 8),
-    "a wiped disk is intact": Mutation(_keep_intact_since),
-    "a broker that has lost records tells nobody": Mutation(_lose_records_silently, 8),
-    "damaged records stay in a copy": Mutation(_keep_what_is_damaged, 282),
-    "any live replica is elected": Mutation(_elect_any_replica),
-    "a controller writes after its term": Mutation(_write_without_the_office, 813),
-    "newer states are overwritten": Mutation(_overwrite_what_is_newer, 3),
-    "any incarnation of the leader leads": Mutation(_lead_with_any_incarnation),
-    "a restarted leader keeps its epoch": Mutation(_keep_the_epoch_of_a_restarted_leader),
+    "who is being added does not count": Mutation(_wait_for_members_only, 1, LAGGING),
+    "who is added is not looked at again": Mutation(_add_without_a_second_look, 9, LAGGING),
+    "any incarnation is added": Mutation(_add_any_incarnation, 3, WIPED),
+    "requests of any incarnation count": Mutation(_believe_any_incarnation, 5, WIPED),
+    "eligible replicas are kept": Mutation(_keep_the_eligible, 1),
+    "who has lost its disk counts": _of_cluster("members that were emptied count", 4),
+    "absent members are forgotten": _of_cluster("absent members are named anew", 3, WIPED),
+    "a wiped disk is intact": Mutation(_keep_intact_since, 4),
+    "a broker that has lost records tells nobody": Mutation(_lose_records_silently, 6),
+    "damaged records stay in a copy": Mutation(_keep_what_is_damaged, 5, DAMAGED),
+    "any live replica is elected": Mutation(_elect_any_replica, 1),
+    "a controller writes after its term": _of_cluster(
+        "a controller writes after its term", 23, OFFICE
+    ),
+    "newer states are overwritten": _of_cluster("newer states are overwritten", 1),
+    "any incarnation of the leader leads": Mutation(_lead_with_any_incarnation, 4),
+    "a restarted leader keeps its epoch": _of_cluster("a restarted leader keeps its epoch", 5),
+    "an election is unclean in any topic": _of_cluster("an election is unclean in any topic", 1),
+    "an unclean election takes the first that runs": _of_cluster(
+        "an unclean election takes the first that runs", scenario=UNCLEAN
+    ),
+    "the high watermark is kept over an unclean election": Mutation(
+        _keep_the_watermark, 9, scenario=UNCLEAN
+    ),
+    "nobody tells what an unclean election has lost": Mutation(
+        _tell_nobody_what_is_lost, 1, scenario=UNCLEAN
+    ),
+    "a reassignment ends before who is added is in sync": _of_cluster(
+        "a reassignment ends before who is added is in sync", scenario=REASSIGNED
+    ),
+    "a reassignment removes replicas at its beginning": Mutation(
+        _leave_before_the_others_have_everything, scenario=REASSIGNED
+    ),
 }

@@ -4,6 +4,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from functools import partial
 from random import Random
+from typing import NamedTuple
 
 from broker.core.cluster import placement, records, topics
 from broker.core.cluster.controller import ControllerSettings
@@ -19,9 +20,10 @@ from tests.simulation.cluster.replicas import Disk
 from tests.simulation.cluster.store import SimulatedStore
 from tests.simulation.replication.audit import ReplicationAudit
 from tests.simulation.replication.broker import ReplicatedBroker
-from tests.simulation.replication.clients import Consumer, Deleter, Producer
+from tests.simulation.replication.clients import Consumer, Deleter, Operator, Producer
 from tests.simulation.replication.network import CLIENTS, Network
 from tests.simulation.replication.storage import Disks, Storage, recorded_disks
+from tests.simulation.seeds import or_drawn
 from tests.simulation.violation import Violation
 from tests.simulation.virtual_time import Task, VirtualTime
 
@@ -37,6 +39,7 @@ KINDS = (
     "stop",
     "cut",
     "lone",
+    "last",
     "drain",
     "slow",
     "fill",
@@ -44,21 +47,50 @@ KINDS = (
 )
 
 
+class Scenario(NamedTuple):
+    """What all runs of a search have in common; what is None is another one in each run."""
+
+    size: int | None = None  # brokers
+    factor: int | None = None  # replicas
+    min_isr: int | None = None
+    unclean: str | None = None  # elections, as "setting" of the topic, or by an "operator"
+    reassigns: bool | None = None
+    segment_bytes: int | None = None
+    faults: dict[str, int] | None = None  # by kind: how often it is chosen
+    interval_ms: int | None = None  # between faults
+    loss_rate: float | None = None  # of the disks of those that are added to an ISR
+    controller_rate: float | None = None  # of faults that hit the controller
+    lag_rate: float | None = None  # of watches
+    store_loss_rate: float | None = None  # of changes of the store, which may be made later
+    repeat_rate: float | None = None  # of messages
+
+
+ANY = Scenario()
+
+
 class ReplicationSimulation:
     """Brokers with replicas, a store, and clients."""
 
-    def __init__(self, seed: int, disks: Disks) -> None:
+    def __init__(self, seed: int, disks: Disks, scenario: Scenario = ANY) -> None:
         self.rng = rng = Random(seed)
         self.time = VirtualTime()
         self.events: deque[str] = deque(maxlen=EVENTS_KEPT)
-        self.size = rng.choice((2, 3, 3, 3, 4))
-        self.factor = rng.choice((2, 3, 3)) if self.size > 2 else 2
+        self._scenario = scenario
+        self.size = or_drawn(scenario.size, rng.choice((2, 3, 3, 3, 4)))
+        self.factor = or_drawn(scenario.factor, rng.choice((2, 3, 3)) if self.size > 2 else 2)
         self.min_isr = rng.randint(1, self.factor)
+        # By whom elections may be unclean: the topic's setting, or an operator.
+        unclean = or_drawn(scenario.unclean, rng.choice(("setting", "operator", *[""] * 8)))
+        self._is_lossy = unclean == "operator"
+        if unclean and rng.random() < 0.8:
+            self.min_isr = 1  # with more, whoever leaves the ISR is eligible
+        self.min_isr = or_drawn(scenario.min_isr, self.min_isr)
+        self._reassigns = or_drawn(scenario.reassigns, rng.random() < 0.25)
         self.settings = ControllerSettings(
             is_shared=False,
             imbalance_interval_ms=rng.choice((2_000, 5_000)),
             imbalance_percentage=rng.choice((0, 10)),
-            defaults=ReplicaSettings(self.min_isr),
+            defaults=ReplicaSettings(self.min_isr, unclean == "setting"),
         )
         self.brokers: list[ReplicatedBroker] = []
         self._disks = disks
@@ -69,9 +101,11 @@ class ReplicationSimulation:
         self.lost_id = 0
         if self.factor > self.min_isr and rng.random() < 0.3:
             self.lost_id = rng.randint(1, self.size)
+        self.fewest_replicas = self.min_isr + (self.lost_id > 0)
         self.replicas = ReplicationAudit(self.audit.image, self.min_isr)
         self.audit.state_changed = self._state_changed
-        settings = {"segment.bytes": rng.choice(("1048576", "4096", "20000"))}
+        segment_bytes = or_drawn(scenario.segment_bytes, rng.choice((1_048_576, 4_096, 20_000)))
+        settings = {"segment.bytes": str(segment_bytes)}
         # What the disk has not is lost in a power cut: such a topic promises nothing then.
         self._is_os = rng.random() < 0.15
         if self._is_os:
@@ -84,14 +118,17 @@ class ReplicationSimulation:
         self.is_ending = False
         # How often each kind of fault occurs in this run, and how fast they follow.
         self._weights = [rng.choice((0, 1, 1, 4)) for _ in KINDS]
+        if scenario.faults is not None:
+            self._weights = [scenario.faults.get(each, 0) for each in KINDS]
         if self._is_os:
             self._weights[KINDS.index("power cut")] = 0
-        self._interval_ms = rng.choice((300, 1_000, 3_000))
-        self._loss_rate = rng.choice((0.0, 0.0, 0.1, 0.3))  # of disks of those that are added
+        self._interval_ms = or_drawn(scenario.interval_ms, rng.choice((300, 1_000, 3_000)))
+        # Of disks of those that are added.
+        self._loss_rate = or_drawn(scenario.loss_rate, rng.choice((0.0, 0.0, 0.1, 0.3)))
         self._slow_syncs: dict[int, int] = {}  # brokers with slow syncs: the longest ms
         self._producers: list[Producer] = []
         self._processes = 0
-        self._without_disk: set[int] = set()  # which are not started before they have one
+        self._kept_down: set[int] = set()  # until others have failed, or they have a disk
         self._is_lost = False
 
     def note(self, event: str) -> None:
@@ -102,16 +139,16 @@ class ReplicationSimulation:
     # ---------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        rng = self.rng
+        rng, scenario = self.rng, self._scenario
         for broker_id in self.storages:
             self.start(broker_id)
         self.time.after(300, self._create)
         self.time.after(1_500, self._trouble)
         self.time.run_until(1_500)
-        self.store.loss_rate = rng.choice((0.0, 0.0, 0.05))
-        self.store.lag_rate = rng.choice((0.0, 0.05, 0.3))
+        self.store.loss_rate = or_drawn(scenario.store_loss_rate, rng.choice((0.0, 0.0, 0.05)))
+        self.store.lag_rate = or_drawn(scenario.lag_rate, rng.choice((0.0, 0.05, 0.3)))
         self.network.loss_rate = rng.choice((0.0, 0.01, 0.1))
-        self.network.repeat_rate = rng.choice((0.0, 0.01, 0.1))
+        self.network.repeat_rate = or_drawn(scenario.repeat_rate, rng.choice((0.0, 0.01, 0.1)))
         self.time.run_until(FAULTS_MS)
         self._heal()
         for end_ms in range(FAULTS_MS + LOOK_MS, FAULTS_MS + SETTLE_MS, LOOK_MS):
@@ -148,7 +185,7 @@ class ReplicationSimulation:
             image.is_registered(each.broker_id, each.membership.epoch) for each in self.brokers
         )
         states = [image.state(*item) for item in self.items]
-        is_whole = all(state is not None and state.isr == state.replicas for state in states)
+        is_whole = all(state is not None and {*state.isr} == {*state.replicas} for state in states)
         is_whole = is_whole and self._may_wipe(self.lost_id)
         if is_whole and is_registered and len(self.brokers) == self.size:
             self._is_lost = True
@@ -250,7 +287,7 @@ class ReplicationSimulation:
     def _start_unless_running(self, broker_id: int) -> None:
         if broker_id == self.lost_id and self._is_lost:
             return
-        if self.broker(broker_id) is None and broker_id not in self._without_disk:
+        if self.broker(broker_id) is None and broker_id not in self._kept_down:
             self.start(broker_id)
 
     def _state_changed(self, state: PartitionState) -> None:
@@ -273,14 +310,14 @@ class ReplicationSimulation:
         [kind] = rng.choices(KINDS, self._weights)
         broker = rng.choice(self.brokers)
         controller = self.audit.image.controller
-        if controller is not None and rng.random() < 0.25:
+        if controller is not None and rng.random() < or_drawn(self._scenario.controller_rate, 0.25):
             broker = self.broker(controller.claim.broker) or broker
         if kind in ("kill", "power cut"):
             victims = list(self.brokers) if rng.random() < 0.1 else [broker]
             for each in victims:
                 self._replace(each, kind)
         elif kind in ("wipe", "damage"):
-            self._without_disk.add(broker.broker_id)
+            self._kept_down.add(broker.broker_id)
             self._kill(broker, kind)
             self._wipe(broker.broker_id, is_whole=kind == "wipe")
         elif kind == "store":
@@ -307,7 +344,7 @@ class ReplicationSimulation:
             self.disks[broker_id] = Disk()
             self.audit.emptied.add(broker_id)
             self.replicas.lost_disk(broker_id, self.items)
-        self._without_disk.discard(broker_id)
+        self._kept_down.discard(broker_id)
         self._start_unless_running(broker_id)
         if self.is_faulty and self.rng.random() < 0.3:  # it fails again, as soon as it is there
             broker = self.broker(broker_id)
@@ -341,7 +378,7 @@ class ReplicationSimulation:
         """Let a broker fail, its registration end at once, and its disk be lost."""
         broker = self.broker(broker_id)
         if broker is not None and self.is_faulty:
-            self._without_disk.add(broker_id)
+            self._kept_down.add(broker_id)
             self._kill(broker, "wipe")
             self.store.end_lease_of(broker_id)
             self._wipe(broker_id)
@@ -394,6 +431,25 @@ class ReplicationSimulation:
 
         self.time.after(self.rng.choice((50, 300, 1_200)), end)
 
+    def _last(self, broker: ReplicatedBroker) -> None:
+        """Let a broker outlive the others, and fail when they come back: it has what nobody has."""
+        others = [each.broker_id for each in self.brokers if each is not broker]
+        self._kept_down.update(others)
+        for each in list(self.brokers):
+            if each is not broker:
+                self._kill(each)
+
+        def end() -> None:
+            if self.is_faulty:
+                self._kill(broker)
+                delay_ms = self.rng.choice((500, 3_000, 6_000))
+                self.time.after(delay_ms, lambda: self._start_unless_running(broker.broker_id))
+            self._kept_down.difference_update(others)
+            for each in others:
+                self._start_unless_running(each)
+
+        self.time.after(self.rng.choice((300, 2_000, 4_000)), end)
+
     def _drain(self, broker: ReplicatedBroker) -> None:
         broker.drain()
 
@@ -413,9 +469,6 @@ class ReplicationSimulation:
             self.rng.choice((100, 1_000, 4_000)),
             lambda: self._disks.set_full(broker_id, is_full=False),
         )
-
-    def _end_slow_syncs(self, broker_id: int) -> None:
-        self._slow_syncs.pop(broker_id, None)
 
     def _trouble_store(self) -> None:
         rng, store = self.rng, self.store
@@ -461,18 +514,22 @@ class ReplicationSimulation:
                 Task(producer.run(), self.time.answer())
             if self.rng.random() < 0.3:
                 Task(Deleter(self, item).run(), self.time.answer())
+            if self._reassigns:
+                Task(Operator(self, item, is_lossy=False).run(), self.time.answer())
+            if self._is_lossy:
+                Task(Operator(self, item, is_lossy=True).run(), self.time.answer())
             for _ in range(2):
                 Task(Consumer(self, item).run(), self.time.answer())
 
 
-def run(seed: int) -> ReplicationSimulation:
+def run(seed: int, scenario: Scenario = ANY) -> ReplicationSimulation:
     """Run a seed to its end.
 
     Raises:
         Violation: with the seed and the last events.
     """
     with recorded_disks() as disks:
-        sim = ReplicationSimulation(seed, disks)
+        sim = ReplicationSimulation(seed, disks, scenario)
         try:
             sim.run()
         except Violation as violation:
@@ -482,7 +539,7 @@ def run(seed: int) -> ReplicationSimulation:
     return sim
 
 
-def run_all(seeds: Iterable[int]) -> None:
+def run_all(seeds: Iterable[int], scenario: Scenario = ANY) -> None:
     """Run many seeds."""
     for seed in seeds:
-        run(seed)
+        run(seed, scenario)

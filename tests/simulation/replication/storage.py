@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 from broker._native.kernel import file_ops
 from broker._native.log.commit import CommitThread
@@ -25,6 +26,8 @@ from broker.model.log_results import LogEvent
 from broker.model.topic_config import TopicConfig
 from broker.segments import text_files
 from broker.storage.checkpoints.intact import Intact
+from broker.storage.files import deletion
+from broker.storage.recovery import truncation
 from broker.storage.recovery.epochs import ElectedEpochs
 from broker.storage.recovery.partitions import Partitions
 from tests.crash_states.disk import Disk, Operation, put
@@ -48,6 +51,7 @@ class Disks:
         self._syncs = 0
         self._is_background = False  # syncs of threads: they count later
         self._full: set[int] = set()  # brokers whose logs find no space
+        self.told_lost = 0  # records below a high watermark, by the last warning of a cut
 
     def mount(self, folder: Path, disk: Disk) -> None:
         disk.move(folder)
@@ -101,14 +105,31 @@ class Disks:
             disk.apply(operation)
 
 
+class _Warnings:
+    """Takes what cuts of logs tell an operator."""
+
+    def __init__(self, disks: Disks) -> None:
+        self._disks = disks
+
+    def info(self, *_: object) -> None:
+        """Ignore it."""
+
+    def warning(self, text: str, *values: Any) -> None:
+        """Note how many records are lost."""
+        if " records=%d " in text:
+            self._disks.told_lost += values[1]  # (the folder is the first)
+
+
 @contextmanager
 def recorded_disks() -> Iterator[Disks]:
     """Record everything in a folder in memory."""
     folder = Path("/dev/shm")  # noqa: S108 (a folder in memory; the names in it are random)
     with TemporaryDirectory(dir=folder if folder.is_dir() else None) as name:
+        disks = Disks(Path(name))
         file_ops.start_recording()
         try:
-            yield Disks(Path(name))
+            with patch.object(truncation, "_log", _Warnings(disks)):
+                yield disks
         finally:
             file_ops.stop_recording()
 
@@ -165,7 +186,7 @@ class Storage:
             ElectedEpochs(),
             self.turn,
             _PRODUCER_EXPIRATION_MS,
-            when_lost=lambda _: self.intact.lost(),
+            when_lost=self.intact.lost,
         )
         self.logs, self._running = {}, []
         if self._is_damaged:  # a broker recovers its logs before it registers
@@ -203,7 +224,7 @@ class Storage:
                 file_ops.truncate(path, size)
                 file_ops.sync_file(path)
                 later = sorted(each for each in path.parent.glob("*.log") if each.name > path.name)
-                # A start that reads this file finds the hole; others are found by checks.
+                # A start that reads this file finds the hole; others may be found by checks only.
                 is_read = bool(later) and int(later[0].stem) > recovery_point
                 if not is_read or self._rng.random() < 0.3:
                     file_ops.remove_all([str(each) for each in later])
@@ -305,6 +326,8 @@ class Storage:
             if is_anew:
                 self._partitions.begin_anew(log, offset)
             else:
+                for _ in self._partitions.read_before_cut(log, offset):
+                    pass
                 self._partitions.truncate(log, offset)
         except DiskFull:
             log.end_hold()
@@ -313,6 +336,37 @@ class Storage:
             raise Violation(f"{log!r} cannot be cut: {error}") from error
         log.end_hold()
         return True
+
+    def drop(self, item: Item) -> bool:
+        """Remove a replica that other brokers have now; False while it is written or synced."""
+        log = self.logs.get(item)
+        if log is None:  # as a start finds it
+            doomed = self._partitions.rename_strays(
+                lambda *_: item[0], lambda _, partition: partition != item[1]
+            )
+        elif log.is_syncing or log.kept_offset < log.log_end_offset:
+            return False
+        else:
+            log.begin_loading()
+            self._partitions.release(log)
+            log.release()
+            log.end_loading()
+            del self.logs[item]
+            doomed = deletion.DeletedFolders(self._folder).put_away_moved(TOPIC, *item)
+        for each in doomed:
+            deletion.remove_folder(each)
+        self._items.discard(item)
+        self._partitions.forget(TOPIC, [item[1]])
+        return True
+
+    def has(self, item: Item) -> bool:
+        """Return whether the directory has a log of a partition."""
+        return item in self._items
+
+    def told_lost(self) -> int:
+        """Return of how many records below a high watermark the last cuts have told."""
+        told, self._disks.told_lost = self._disks.told_lost, 0
+        return told
 
 
 def written(log: Any, segment: int, position: int) -> Iterator[tuple[int, bytes]]:

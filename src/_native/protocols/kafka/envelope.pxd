@@ -1,18 +1,6 @@
 from libc.stdint cimport int16_t, int32_t, uint8_t
 
 from broker._native.kernel.cursor cimport Cursor
-from broker._native.messages.fields cimport (
-    STRING_MAX,
-    TAGS_MAX,
-    put_compact,
-    put_count,
-    put_string,
-    put_tags,
-    read_count,
-    read_records,
-    read_string,
-    read_tags,
-)
 
 cdef enum:
     API_KEYS = 128           # above every key that exists (95 of them in Kafka 4.4)

@@ -10,6 +10,7 @@ version above ours is answered in version 0 with error 35 (KIP-511), so its head
 """
 
 from broker._native.kernel.cursor cimport READ_DONE, cursor_int16, cursor_int32
+from broker._native.messages.fields cimport STRING_MAX, TAGS_MAX, read_string, read_tags
 
 from broker.model import limits
 

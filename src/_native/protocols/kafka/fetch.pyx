@@ -22,11 +22,11 @@ or partition that is not known here, or an epoch of truncated data, is left to i
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32
 from broker._native.log.open_files cimport OpenFile
@@ -34,7 +34,7 @@ from broker._native.log.header_window cimport uses_codec
 from broker._native.log.transaction_index cimport aborted_list_free
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport (
-    LOG_LOADING, LOG_NOT_LED, LOG_OK, LOG_OUT_OF_RANGE, LogStatus,
+    LOG_LOADING, LOG_NOT_LED, LOG_OK, LOG_OUT_OF_RANGE, LogStatus, ready_add, ready_remove,
 )
 from broker._native.messages.error_codes cimport (
     ERROR_FENCED_LEADER_EPOCH,
@@ -50,7 +50,7 @@ from broker._native.messages.error_codes cimport (
     ERROR_UNKNOWN_TOPIC_OR_PARTITION,
     ERROR_UNSUPPORTED_COMPRESSION_TYPE,
 )
-from broker._native.protocols.kafka.envelope cimport put_compact, put_tags
+from broker._native.messages.fields cimport TOPIC_ID_SIZE, put_compact, put_tags
 from broker._native.protocols.kafka.fetch_reply cimport (
     ABORTED_SIZE,
     COPIED_MAX,
@@ -62,7 +62,7 @@ from broker._native.protocols.kafka.fetch_reply cimport (
     queue_tags,
 )
 from broker._native.protocols.kafka.fetch_request cimport (
-    TOPIC_ID_SIZE, VERSION_FOLLOWERS, VERSION_SESSION, VERSION_TOPIC_ID, read_request,
+    VERSION_FOLLOWERS, VERSION_SESSION, VERSION_TOPIC_ID, read_request,
 )
 from broker._native.protocols.kafka.parked_fetch cimport FETCH_NOT_SERVED, FETCH_PARKED, FETCH_READY
 from broker._native.wire.output_queue cimport queue_commit, queue_reserve
@@ -161,7 +161,7 @@ cdef class FetchSession(ParkedFetch):
             node.next.previous = node.previous
         self.count -= 1
         self.sessions.partitions -= 1
-        self.unmark(&node.watch)
+        ready_remove(&node.watch)
         Py_DECREF(<object>node.topic)
         Py_DECREF(<object>node.log)
         free(node)
@@ -183,7 +183,7 @@ cdef class FetchSession(ParkedFetch):
             node.leader_epoch = request.named[i].leader_epoch
             node.bytes_max = request.named[i].bytes_max
             node.is_led = not (<PartitionLog>node.log).is_follower
-            self.mark(&node.watch)
+            ready_add(&node.watch)
         if request.forgotten == 0:
             return
         for i in range(request.wanted, request.wanted + request.forgotten):
@@ -293,15 +293,17 @@ cdef class FetchSession(ParkedFetch):
                 # not change.
                 if self.session_id != 0 and (
                         node.offset < self.end_for(log) or node_error(self, node) != 0):
-                    self.mark(&node.watch)
+                    ready_add(&node.watch)
         self.end_topic(queue, count_at, parts)
         return topics
 
     cdef void set_rack(self, TopicTable topics, FetchRequest* request):
-        # A copy is made only if it matters.
-        self.rack = None
+        # A copy is made only if it matters, and once in a session: a consumer stays in its rack.
         self.racks = topics.racks
-        if self.racks and request.rack != NULL and request.rack_size > 0:
+        if not self.racks or request.rack == NULL or request.rack_size == 0:
+            self.rack = None
+        elif (self.rack is None or PyBytes_GET_SIZE(self.rack) != request.rack_size
+                or memcmp(PyBytes_AS_STRING(self.rack), request.rack, request.rack_size) != 0):
             self.rack = PyBytes_FromStringAndSize(<const char*>request.rack, request.rack_size)
 
     cdef int32_t preferred_replica(self, FetchNode* node) noexcept:

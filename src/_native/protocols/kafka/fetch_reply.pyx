@@ -14,7 +14,7 @@ from libc.string cimport memset
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
 from broker._native.kernel.file_ops cimport file_pread
 from broker._native.log.open_files cimport OpenFile
-from broker._native.protocols.kafka.envelope cimport put_compact, put_tags
+from broker._native.messages.fields cimport put_compact, put_tags
 from broker._native.wire.output_queue cimport queue_commit, queue_file, queue_reserve
 
 cdef enum:

@@ -8,7 +8,6 @@ cdef enum:
     VERSION_SESSION = 7
     VERSION_FOLLOWERS = 11     # from here on consumers read from followers, too (KIP-392)
     VERSION_TOPIC_ID = 13
-    TOPIC_ID_SIZE = 16
 
 # One partition as a request names it.
 cdef struct Wanted:

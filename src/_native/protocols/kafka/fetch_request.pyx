@@ -16,12 +16,11 @@ from broker._native.kernel.cursor cimport (
     cursor_int32,
     cursor_int64,
     cursor_take,
-    cursor_unsigned_varint,
 )
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicEntry
-from broker._native.protocols.kafka.envelope cimport (
-    TAGS_MAX, read_count, read_string, read_tags,
+from broker._native.messages.fields cimport (
+    TOPIC_ID_SIZE, read_count, read_string, read_tag, read_tag_count, read_tags,
 )
 
 from broker.model import limits
@@ -146,17 +145,12 @@ cdef bint read_forgotten(Cursor* cursor, RequestHead* head, TopicTable topics,
 
 cdef bint read_replica_state(Cursor* cursor, FetchRequest* request) noexcept:
     # Reads the request's tagged fields: its only ones that matter here are the replica's.
-    cdef uint32_t count = 0, tag = 0, size = 0, _i
+    cdef uint32_t count = 0, tag = 0, _i
     cdef Cursor field
-    if cursor_unsigned_varint(cursor, &count) != READ_DONE or count > TAGS_MAX:
+    if not read_tag_count(cursor, &count):
         return False
     for _i in range(count):
-        if (cursor_unsigned_varint(cursor, &tag) != READ_DONE
-                or cursor_unsigned_varint(cursor, &size) != READ_DONE):
-            return False
-        field.next = cursor_take(cursor, size)
-        field.left = size
-        if field.next == NULL:
+        if not read_tag(cursor, &tag, &field):
             return False
         if tag == TAG_REPLICA_STATE and (
                 cursor_int32(&field, &request.replica_id) != READ_DONE

@@ -28,7 +28,7 @@ from broker._native.kernel.cursor cimport (
 )
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicEntry, new_request_mark
-from broker._native.protocols.kafka.envelope cimport (
+from broker._native.messages.fields cimport (
     put_count,
     put_string,
     put_tags,
@@ -93,7 +93,7 @@ cdef uint8_t* put_partition(uint8_t* at, Cursor* cursor, RequestHead* head, Topi
     if known_epoch not in (-1, log.leader_epoch):
         return NULL
     if timestamp == LATEST:
-        if log.is_replicated and not log.is_caught_up_leader:
+        if not log.leads_caught_up():
             return NULL
         epoch = log.leader_epoch
         offset = log.high_watermark

@@ -1,6 +1,6 @@
 from libc.stdint cimport int16_t, int32_t
 
-from broker._native.log.turn cimport Turn, Watch, WatchOwner
+from broker._native.log.turn cimport Turn, WatchOwner
 from broker._native.protocols.kafka.envelope cimport RequestHead
 from broker._native.wire.connection cimport Connection, Wait
 from broker._native.wire.output_queue cimport OutputQueue
@@ -23,8 +23,6 @@ cdef class ParkedFetch(Wait):
     cdef int32_t bytes_max
     cdef public int32_t wait_ms
 
-    cdef void mark(self, Watch* watch) noexcept
-    cdef void unmark(self, Watch* watch) noexcept
     cdef void sweep(self) noexcept
     cdef void unmark_all(self) noexcept
     cdef void begin_request(self, RequestHead* head) noexcept

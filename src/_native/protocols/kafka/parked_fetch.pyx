@@ -5,41 +5,11 @@ a partition is, what is enough and what the reply has is that of its subclasses:
 consumers (fetch.pyx) and those of replicas (replica_fetch.pyx).
 """
 
+from broker._native.log.turn cimport Watch, ready_add
+
 
 cdef class ParkedFetch(Wait):
     """A fetch whose connection waits for it while there is too little to answer."""
-
-    cdef void mark(self, Watch* watch) noexcept:
-        """Append a partition to the ready list, after those that have waited longer."""
-        if watch.is_ready:
-            return
-        watch.is_ready = True
-        watch.ready_next = NULL
-        if self.owner.ready_head == NULL:
-            self.owner.ready_head = watch
-        else:
-            self.owner.ready_tail.ready_next = watch
-        self.owner.ready_tail = watch
-
-    cdef void unmark(self, Watch* watch) noexcept:
-        """Remove a partition from the ready list, by a walk: it is rare, a partition is forgotten.
-        """
-        cdef Watch* before = NULL
-        cdef Watch* other = self.owner.ready_head
-        if not watch.is_ready:
-            return
-        watch.is_ready = False
-        while other != watch:
-            if other == NULL:
-                return    # an answer that found no memory had not come to it
-            before = other
-            other = other.ready_next
-        if before == NULL:
-            self.owner.ready_head = watch.ready_next
-        else:
-            before.ready_next = watch.ready_next
-        if self.owner.ready_tail == watch:
-            self.owner.ready_tail = before
 
     cdef void sweep(self) noexcept:
         """Remove the partitions from the ready list that are not `is_ready` any more, in one walk:
@@ -52,7 +22,7 @@ cdef class ParkedFetch(Wait):
             following = watch.ready_next
             if watch.is_ready:
                 watch.is_ready = False
-                self.mark(watch)
+                ready_add(watch)
             watch = following
 
     cdef void unmark_all(self) noexcept:

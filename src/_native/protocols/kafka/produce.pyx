@@ -43,7 +43,8 @@ from broker._native.messages.error_codes cimport (
     ERROR_NOT_LEADER_OR_FOLLOWER,
     ERROR_REQUEST_TIMED_OUT,
 )
-from broker._native.protocols.kafka.envelope cimport (
+from broker._native.messages.fields cimport (
+    TOPIC_ID_SIZE,
     put_count,
     put_string,
     put_tags,
@@ -71,7 +72,6 @@ from broker.model import limits
 
 cdef enum:
     PARTS_MAX = 1024
-    TOPIC_ID_SIZE = 16
     REPLY_PART_SIZE = 4 + 2 + 8 + 8 + 8 + 4 + 2 + 1
     REPLY_FIXED_SIZE = 4 + 4 + 1 + 5 + 4 + 1
     VERSION_THROTTLE = 1

@@ -1,24 +1,21 @@
 from cpython.object cimport PyObject
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 
+from broker._native.log.partition_map cimport NamedPartition, PartitionMap
 from broker._native.log.segmented_log cimport LogSlice
-from broker._native.log.topic_table cimport TopicTable
-from broker._native.log.turn cimport Watch
+from broker._native.log.topic_table cimport TopicEntry, TopicTable
 from broker._native.protocols.kafka.envelope cimport RequestHead
-from broker._native.protocols.kafka.fetch_request cimport TOPIC_ID_SIZE, FetchRequest, Wanted
+from broker._native.protocols.kafka.fetch_request cimport FetchRequest, Wanted
 from broker._native.protocols.kafka.parked_fetch cimport FetchStatus, ParkedFetch
 from broker._native.wire.connection cimport Connection
 from broker._native.wire.output_queue cimport OutputQueue
 
 # One partition that a replica copies, whether this broker leads it or not.
 cdef struct ReplicaNode:
-    Watch watch                # first: a Watch* of the log is a ReplicaNode*
+    NamedPartition named       # first: a Watch* of the log is a ReplicaNode*
     ReplicaNode* next          # in the order in which they were named
     ReplicaNode* previous
-    ReplicaNode* next_in_slot  # in the session's map
     PyObject* log              # PartitionLog, owned; NULL: this broker does not lead it
-    uint8_t topic_id[TOPIC_ID_SIZE]
-    int32_t partition
     int32_t leader_epoch       # under which the replica follows; -1: not given
     int32_t last_epoch         # of the last record that it has; -1: none
     int64_t offset             # below it, the replica has everything on its disk
@@ -42,9 +39,7 @@ cdef class ReplicaSession(ParkedFetch):
     cdef Connection origin     # on which it began
     cdef ReplicaNode* first
     cdef ReplicaNode* last
-    cdef ReplicaNode** slots
-    cdef uint32_t slot_count
-    cdef int32_t count
+    cdef PartitionMap map
     cdef int32_t replica_id
     cdef int64_t replica_epoch
     cdef int32_t session_id    # 0: no session, this lives for one fetch
@@ -52,19 +47,17 @@ cdef class ReplicaSession(ParkedFetch):
     cdef bint has_news         # beside records: a high watermark or a log start has moved
     cdef bint is_full          # the request that is being served wants all partitions
 
-    cdef bint reserve_slots(self, uint32_t count) noexcept
-    cdef ReplicaNode** slot_of(self, const uint8_t* topic_id, int32_t partition) noexcept
-    cdef ReplicaNode* node_of(self, const uint8_t* topic_id, int32_t partition) noexcept
     cdef ReplicaNode* add(self, Wanted* wanted) noexcept
     cdef void drop(self, ReplicaNode* node) noexcept
     cdef void clear(self) noexcept
     cdef void apply(self, FetchRequest* request)
     cdef void forget(self, FetchRequest* request)
-    cdef void resolve(self, ReplicaNode* node)
-    cdef void examine(self, ReplicaNode* node)
+    cdef void resolve(self, ReplicaNode* node, TopicEntry entry)
+    cdef void examine(self, ReplicaNode* node, TopicEntry entry)
     cdef bint is_forgotten(self, ReplicaNode* node) noexcept
     cdef int16_t error_of(self, ReplicaNode* node) noexcept
     cdef bint has_records(self, ReplicaNode* node) noexcept
+    cdef bint has_unsent(self, ReplicaNode* node) noexcept
     cdef bint has_deleted(self, ReplicaNode* node) noexcept
     cdef bint has_changes(self, ReplicaNode* node) noexcept
     cdef int32_t put_topics(self, OutputQueue* queue) noexcept

@@ -23,6 +23,9 @@ replica needs it to serve consumers, and to know what is committed if it is elec
 waits is answered as soon as the next bytes arrive on its connection: the replica has something to
 report.
 
+A replica that is not in sync gets no records of a throttled log while the throttle is spent; its
+request waits as if there were none.
+
 A request of another registration than that which the broker knows (TopicTable.brokers) is refused
 (KIP-903): it was sent before a restart of the replica, which may have lost what it acknowledges.
 """
@@ -30,15 +33,16 @@ A request of another registration than that which the broker knows (TopicTable.b
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.topic_table cimport TopicEntry
+from broker._native.log.partition_map cimport map_add, map_find, map_free, map_remove
 from broker._native.log.turn cimport (
-    LOG_NOT_REPLICA, LOG_OFFLINE, LOG_OK, LOG_OUT_OF_RANGE, LogStatus,
+    LOG_NOT_REPLICA, LOG_OFFLINE, LOG_OK, LOG_OUT_OF_RANGE, LogStatus, Watch, ready_add,
+    ready_remove,
 )
 from broker._native.messages.error_codes cimport (
     ERROR_FENCED_LEADER_EPOCH,
@@ -52,7 +56,7 @@ from broker._native.messages.error_codes cimport (
     ERROR_UNKNOWN_TOPIC_ID,
     ERROR_UNKNOWN_TOPIC_OR_PARTITION,
 )
-from broker._native.protocols.kafka.envelope cimport put_tags
+from broker._native.messages.fields cimport TOPIC_ID_SIZE, put_tags
 from broker._native.protocols.kafka.fetch_reply cimport (
     COPIED_MAX,
     DIVERGING_SIZE,
@@ -76,7 +80,6 @@ cdef int64_t NEWS_DELAY_MS = limits.REPLICA_NEWS_DELAY_MS
 cdef enum:
     HEAD_SIZE = 4 + 4 + 1 + 4 + 2 + 4 + 5
     TOPIC_HEAD_SIZE = TOPIC_ID_SIZE + 5
-    SLOTS_MIN = 16
 
 
 @cython.no_gc_clear    # `sessions` would be cleared before the partitions are dropped
@@ -86,6 +89,7 @@ cdef class ReplicaSession(ParkedFetch):
 
     def __cinit__(self, ReplicaSessions sessions, Connection connection):
         self.sessions = sessions
+        self.map.key = sessions.hash_key
         self.origin = connection
         self.turn = connection.poller.turn
         self.topics = connection.poller.topics
@@ -98,64 +102,18 @@ cdef class ReplicaSession(ParkedFetch):
         self.unmark_all()    # removing each one would be a walk
         while self.first != NULL:
             self.drop(self.first)
-        free(self.slots)
-        self.slots = NULL
-        self.slot_count = 0
+        map_free(&self.map)
 
     # ---- its partitions -----------------------------------------------------------------------
 
-    cdef ReplicaNode** slot_of(self, const uint8_t* topic_id, int32_t partition) noexcept:
-        # Keyed: a peer that names partitions as it likes cannot have them share a slot.
-        cdef uint64_t halves[2]
-        cdef uint64_t number
-        memcpy(halves, topic_id, TOPIC_ID_SIZE)
-        number = (halves[0] ^ self.sessions.hash_key) * <uint64_t>0x9E3779B97F4A7C15
-        number = (number ^ (number >> 29) ^ halves[1]) * <uint64_t>0xBF58476D1CE4E5B9
-        number = (number ^ (number >> 32) ^ <uint32_t>partition) * <uint64_t>0x94D049BB133111EB
-        return &self.slots[<uint32_t>(number >> 32) % self.slot_count]
-
-    cdef bint reserve_slots(self, uint32_t count) noexcept:
-        # Makes the map larger if need be; False without memory.
-        cdef ReplicaNode** old = self.slots
-        cdef ReplicaNode** slot
-        cdef ReplicaNode* node = self.first
-        if count <= self.slot_count:
-            return True
-        self.slots = <ReplicaNode**>calloc(max(2 * count, SLOTS_MIN), sizeof(ReplicaNode*))
-        if self.slots == NULL:
-            self.slots = old
-            return False
-        free(old)
-        self.slot_count = max(2 * count, <uint32_t>SLOTS_MIN)
-        while node != NULL:
-            slot = self.slot_of(node.topic_id, node.partition)
-            node.next_in_slot = slot[0]
-            slot[0] = node
-            node = node.next
-        return True
-
-    cdef ReplicaNode* node_of(self, const uint8_t* topic_id, int32_t partition) noexcept:
-        cdef ReplicaNode* node
-        if self.slots == NULL:
-            return NULL
-        node = self.slot_of(topic_id, partition)[0]
-        while node != NULL and (node.partition != partition
-                                or memcmp(node.topic_id, topic_id, TOPIC_ID_SIZE) != 0):
-            node = node.next_in_slot
-        return node
-
     cdef ReplicaNode* add(self, Wanted* wanted) noexcept:
         """Append a node; return NULL without memory."""
-        cdef ReplicaNode* node
-        cdef ReplicaNode** slot
-        if not self.reserve_slots(<uint32_t>self.count + 1):
+        cdef ReplicaNode* node = <ReplicaNode*>calloc(1, sizeof(ReplicaNode))
+        if node == NULL or not map_add(
+                &self.map, &node.named, wanted.topic_id, wanted.partition):
+            free(node)
             return NULL
-        node = <ReplicaNode*>calloc(1, sizeof(ReplicaNode))
-        if node == NULL:
-            return NULL
-        node.watch.owner = &self.owner
-        memcpy(node.topic_id, wanted.topic_id, TOPIC_ID_SIZE)
-        node.partition = wanted.partition
+        node.named.watch.owner = &self.owner
         node.sent_high_watermark = node.sent_log_start = -1
         node.previous = self.last
         if self.last == NULL:
@@ -163,19 +121,12 @@ cdef class ReplicaSession(ParkedFetch):
         else:
             self.last.next = node
         self.last = node
-        slot = self.slot_of(node.topic_id, node.partition)
-        node.next_in_slot = slot[0]
-        slot[0] = node
-        self.count += 1
         self.sessions.partitions += 1
         return node
 
     cdef void drop(self, ReplicaNode* node) noexcept:
         """Remove a partition."""
-        cdef ReplicaNode** link = self.slot_of(node.topic_id, node.partition)
-        while link[0] != node:
-            link = &link[0].next_in_slot
-        link[0] = node.next_in_slot
+        map_remove(&self.map, &node.named)
         if node.previous == NULL:
             self.first = node.next
         else:
@@ -184,11 +135,10 @@ cdef class ReplicaSession(ParkedFetch):
             self.last = node.previous
         else:
             node.next.previous = node.previous
-        self.count -= 1
         self.sessions.partitions -= 1
-        self.unmark(&node.watch)
+        ready_remove(&node.named.watch)
         if node.log != NULL:
-            (<PartitionLog>node.log).unwatch(&node.watch)
+            (<PartitionLog>node.log).unwatch(&node.named.watch)
             Py_DECREF(<object>node.log)
         free(node)
 
@@ -203,14 +153,16 @@ cdef class ReplicaSession(ParkedFetch):
             node = <ReplicaNode*>watch
             watch = watch.ready_next
             if node.sent_error != 0 or self.is_forgotten(node):
-                self.examine(node)
+                self.examine(node, self.topics.find_id(node.named.topic_id))
         for i in range(request.wanted):
             wanted = &request.named[i]
-            node = self.node_of(wanted.topic_id, wanted.partition)
+            node = <ReplicaNode*>map_find(&self.map, wanted.topic_id, wanted.partition)
             if node == NULL:
                 node = self.add(wanted)
                 if node == NULL:
                     return
+            if node.leader_epoch != wanted.leader_epoch:
+                node.sent_high_watermark = -1    # the replica has forgotten it
             node.offset = wanted.offset
             node.log_start = wanted.log_start
             node.leader_epoch = wanted.leader_epoch
@@ -218,8 +170,8 @@ cdef class ReplicaSession(ParkedFetch):
             node.bytes_max = wanted.bytes_max
             node.sent_error = 0
             node.is_sent = False
-            self.examine(node)
-            self.mark(&node.watch)
+            self.examine(node, None if wanted.topic == NULL else <TopicEntry>wanted.topic)
+            ready_add(&node.named.watch)
         if request.forgotten > 0:
             self.forget(request)
 
@@ -229,44 +181,43 @@ cdef class ReplicaSession(ParkedFetch):
         cdef int32_t i
         for i in range(request.wanted, request.wanted + request.forgotten):
             wanted = &request.named[i]
-            node = self.node_of(wanted.topic_id, wanted.partition)
+            node = <ReplicaNode*>map_find(&self.map, wanted.topic_id, wanted.partition)
             if node != NULL:
-                node.watch.is_ready = False
+                node.named.watch.is_ready = False
         self.sweep()
         for i in range(request.wanted, request.wanted + request.forgotten):
             wanted = &request.named[i]
-            node = self.node_of(wanted.topic_id, wanted.partition)
+            node = <ReplicaNode*>map_find(&self.map, wanted.topic_id, wanted.partition)
             if node != NULL:
                 self.drop(node)
 
-    cdef void resolve(self, ReplicaNode* node):
-        # Looks up the log that is led here now.
-        cdef TopicEntry entry = self.topics.find_id(node.topic_id)
+    cdef void resolve(self, ReplicaNode* node, TopicEntry entry):
+        # Looks up the log that is led here now; `entry` is the topic, None: it is unknown.
         cdef PartitionLog log = None
         node.refusal = ERROR_UNKNOWN_TOPIC_ID
         if entry is not None:
-            log = entry.log_of(node.partition)
+            log = entry.log_of(node.named.partition)
             node.refusal = (
-                ERROR_NOT_LEADER_OR_FOLLOWER if 0 <= node.partition < len(entry.logs)
+                ERROR_NOT_LEADER_OR_FOLLOWER if 0 <= node.named.partition < len(entry.logs)
                 else ERROR_UNKNOWN_TOPIC_OR_PARTITION)
         if log is not None:
             node.refusal = 0
         if node.log == (NULL if log is None else <PyObject*>log):
             return
         if node.log != NULL:
-            (<PartitionLog>node.log).unwatch(&node.watch)
+            (<PartitionLog>node.log).unwatch(&node.named.watch)
             Py_DECREF(<object>node.log)
             node.log = NULL
         if log is not None:
             node.log = <PyObject*>log
             Py_INCREF(log)
-            log.watch_as_replica(&node.watch)
+            log.watch_as_replica(&node.named.watch)
 
-    cdef void examine(self, ReplicaNode* node):
+    cdef void examine(self, ReplicaNode* node, TopicEntry entry):
         # Compares a partition's position with its log and, if they agree, notes it in the log.
         cdef PartitionLog log
         cdef LogStatus status
-        self.resolve(node)
+        self.resolve(node, entry)
         node.is_diverging = node.is_divergence_sent = False
         if self.error_of(node) not in (0, ERROR_OFFSET_OUT_OF_RANGE):
             return
@@ -363,6 +314,9 @@ cdef class ReplicaSession(ParkedFetch):
         return False
 
     cdef bint has_records(self, ReplicaNode* node) noexcept:
+        return self.has_unsent(node) and not (<PartitionLog>node.log).holds_back(self.replica_id)
+
+    cdef bint has_unsent(self, ReplicaNode* node) noexcept:
         return node.log != NULL and not (node.is_diverging or node.is_sent or node.sent_error) and (
             node.offset < (<PartitionLog>node.log).written_end())
 
@@ -418,16 +372,17 @@ cdef class ReplicaSession(ParkedFetch):
         while watch != NULL:
             node = <ReplicaNode*>watch
             watch = watch.ready_next
-            node.watch.is_ready = False
+            node.named.watch.is_ready = False
             if self.is_full or self.has_changes(node):
-                if before == NULL or memcmp(node.topic_id, before.topic_id, TOPIC_ID_SIZE) != 0:
+                if before == NULL or memcmp(
+                        node.named.topic_id, before.named.topic_id, TOPIC_ID_SIZE) != 0:
                     if before != NULL:
                         put_padded(at, parts + 1)
                         queue_tags(queue)
                     at = queue_reserve(queue, TOPIC_HEAD_SIZE)
                     if at == NULL:
                         return topics
-                    memcpy(at, node.topic_id, TOPIC_ID_SIZE)
+                    memcpy(at, node.named.topic_id, TOPIC_ID_SIZE)
                     at += TOPIC_ID_SIZE
                     queue_commit(queue, TOPIC_HEAD_SIZE)
                     topics += 1
@@ -436,8 +391,8 @@ cdef class ReplicaSession(ParkedFetch):
                 self.put_partition(queue, node, &left, &is_first)
                 parts += 1
             # What is left to send, or may be led here by the next request.
-            if node.sent_error != 0 or self.has_records(node) or self.is_forgotten(node):
-                self.mark(&node.watch)
+            if node.sent_error != 0 or self.has_unsent(node) or self.is_forgotten(node):
+                ready_add(&node.named.watch)
         if before != NULL:
             put_padded(at, parts + 1)
             queue_tags(queue)
@@ -451,6 +406,8 @@ cdef class ReplicaSession(ParkedFetch):
         found.size = 0
         if error != 0 or node.is_diverging or node.is_sent or not (size_max > 0 or at_least_one):
             return error
+        if (<PartitionLog>node.log).holds_back(self.replica_id):
+            return 0
         status = (<PartitionLog>node.log).slice_for_replica(
             node.offset, max(size_max, <int64_t>0), at_least_one, found, file)
         if status == LOG_OK:
@@ -464,6 +421,8 @@ cdef class ReplicaSession(ParkedFetch):
         cdef LogSlice found
         cdef PyObject* file = NULL
         cdef int64_t size_max = min(<int64_t>node.bytes_max, left[0])
+        if node.log != NULL and (<PartitionLog>node.log).is_throttling(self.replica_id):
+            size_max = self.turn.leader_throttle.share(size_max)
         cdef int16_t error = self.find(node, size_max, is_first[0], &found, &file)
         cdef size_t copied = <size_t>found.size if found.size <= COPIED_MAX else 0
         cdef uint8_t* at = queue_reserve(queue, PART_HEAD_SIZE_MAX + DIVERGING_SIZE + copied)
@@ -476,6 +435,8 @@ cdef class ReplicaSession(ParkedFetch):
             is_first[0] = False
             node.is_sent = True
             left[0] -= found.size
+            if (<PartitionLog>node.log).throttles_followers:
+                self.turn.leader_throttle.spend(found.size)
             put_records(queue, file, &found)
         if error != 0 or not node.is_diverging:
             queue_tags(queue)
@@ -491,7 +452,7 @@ cdef class ReplicaSession(ParkedFetch):
         cdef PartitionLog log
         cdef PartitionHead head
         head.version = self.version
-        head.partition = node.partition
+        head.partition = node.named.partition
         head.error = node.sent_error = error
         head.records = records
         head.aborted = NULL
@@ -533,10 +494,12 @@ cdef class ReplicaSessions:
         """Return the session that will answer a request, or None if Python serves it."""
         cdef TopicTable topics = connection.poller.topics
         cdef ReplicaSession session
+        cdef object known
         if topics.brokers is None:
             status[0] = FETCH_NOT_SERVED    # a standalone broker has no replicas
             return None
-        if request.replica_epoch != topics.brokers.get(request.replica_id):
+        known = topics.brokers.get(request.replica_id)
+        if known is None or request.replica_epoch != <int64_t>known:
             session = ReplicaSession(self, connection)
             session.error = ERROR_STALE_BROKER_EPOCH
         else:

@@ -1,6 +1,18 @@
-from typing import NamedTuple
+from typing import NamedTuple, Self, final
 
 from broker._native.log.partition_log import PartitionLog
+
+@final
+class EarlierProducers:
+    def __new__(
+        cls, log: PartitionLog, bases: list[int], snapshot: bytes, snapshot_offset: int
+    ) -> Self: ...
+    @property
+    def is_known(self) -> bool: ...
+    @property
+    def snapshot(self) -> bytes: ...
+    def step(self, bytes_max: int) -> bool: ...
+    def close(self) -> None: ...
 
 class Cut(NamedTuple):
     end_offset: int

@@ -7,6 +7,7 @@ from typing_extensions import disjoint_base
 from broker._native.log.commit import CommitThread
 from broker._native.log.open_files import OpenFiles
 from broker._native.log.partition_log import PartitionLog
+from broker._native.log.throttle import Throttle
 from broker.model.log_results import LogEvent
 
 __pyx_capi__: dict[str, object]  # what turn.pxd declares
@@ -35,6 +36,11 @@ class Turn:
     def __new__(cls, commit: CommitThread | None) -> Self: ...
     isr_events: list[tuple[PartitionLog, int, int]]
     when_in_sync: Callable[[], object] | None
+    when_awaiting: Callable[[], object] | None
+    @property
+    def leader_throttle(self) -> Throttle: ...
+    @property
+    def follower_throttle(self) -> Throttle: ...
     def request_end(self) -> None: ...
     def retry_full(self) -> None: ...
     @property

@@ -18,6 +18,7 @@ growth       more replicas for internal topics when brokers join
 scan         partitions to look at, in slices
 balance      brokers that lead too few of the partitions of which they are the preferred leader
 writes       transactions on many partitions: batches, one in flight per partition, retries
+machine      what the state machines that write have in common
 controller   elections, ISR without failed brokers, balance of leaders, left-over keys
 handover     the leader's own part in moving a leadership: it stops, then names its successor
 isr          the leader's changes of the ISR: who has caught up, who lags

@@ -10,13 +10,12 @@ from broker.core.cluster.eligibility import Known
 from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.records import NO_LEADER, PartitionState
 from broker.core.cluster.scan import Scan
+from broker.core.cluster.writes import Item
 from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP
-
-_Item = tuple[bytes, int]
 
 
 def prefer(
-    image: ClusterImage, item: _Item, found: Known, *, is_shared: bool
+    image: ClusterImage, item: Item, found: Known, *, is_shared: bool
 ) -> PartitionState | None:
     """Return the state in which the leader hands over to the preferred one; None: it need not."""
     preferred = preferred_leader(image, item, found.state, is_shared=is_shared)
@@ -24,7 +23,7 @@ def prefer(
 
 
 def preferred_leader(
-    image: ClusterImage, item: _Item, state: PartitionState, *, is_shared: bool
+    image: ClusterImage, item: Item, state: PartitionState, *, is_shared: bool
 ) -> int:
     """Return the first replica.
 
@@ -50,15 +49,15 @@ class Balancing:
         self._scan = Scan(image)
         self._scan.add_all()
         self._totals: dict[int, int] = {}  # partitions by preferred leader
-        self._missing: dict[int, list[_Item]] = {}  # those that it could lead and does not
-        self._found: list[_Item] | None = None
+        self._missing: dict[int, list[Item]] = {}  # those that it could lead and does not
+        self._found: list[Item] | None = None
 
     @property
     def has_work(self) -> bool:
         """Whether `next` may return something."""
         return self._found is None or bool(self._found)
 
-    def next(self) -> list[_Item]:
+    def next(self) -> list[Item]:
         """Search for one slice; return some partitions whose leaders should be moved."""
         if self._scan.has_work:
             for item in self._scan.next():
@@ -75,7 +74,7 @@ class Balancing:
         del self._found[-CLUSTER_PARTITIONS_PER_STEP:]
         return part
 
-    def _count(self, item: _Item) -> None:
+    def _count(self, item: Item) -> None:
         found = eligibility.known(self._image, *item)
         if found is None:
             return

@@ -32,21 +32,28 @@ slices, and so does writing: `work` is one slice.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from broker.core.cluster import election, eligibility, reassignment, records, unclean
+from broker.core.cluster import election, eligibility, reassignment, records
 from broker.core.cluster.balance import Balancing, prefer
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.growth import Growth, grown
 from broker.core.cluster.image import ClusterImage, Delta
+from broker.core.cluster.machine import Machine
 from broker.core.cluster.records import ControllerClaim, PartitionState, Replicas, Transaction
-from broker.core.cluster.scan import Scan
 from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
-from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
-from broker.model.limits import DELETED_TOPIC_DAYS, DELETED_TOPICS_LOOK_MS
+from broker.core.cluster.unclean import UncleanElections
+from broker.core.cluster.writes import Change, Item, Write
+from broker.model.limits import (
+    CLUSTER_PARTITIONS_PER_STEP,
+    DELETED_TOPIC_DAYS,
+    DELETED_TOPICS_LOOK_MS,
+)
 from broker.storage import metadata
 from broker.storage.metadata import Absent, CreatedAt, Delete, Put, Unchanged
 
 _DAY_MS = 86_400_000
-_LOOKS_MAX = 8  # slices without a transaction, while there is something to write
+_LOOKS_MAX = 16  # slices without a transaction, while there is something to write
+# Each is decided to know whether it is urgent.
+_PARTITIONS_PER_SLICE = CLUSTER_PARTITIONS_PER_STEP // 2
 _DELETED = -1  # instead of a partition: the entry of the deleted topic
 
 
@@ -85,7 +92,7 @@ def claim(
     )
 
 
-class Controller:
+class Controller(Machine):
     """The work of the controller for one term of office."""
 
     __slots__ = (
@@ -98,18 +105,16 @@ class Controller:
         "_factors",
         "_growing",
         "_growth",
-        "_image",
         "_is_growth_due",
         "_looks",
         "_most_first",
         "_order",
         "_preferring",
-        "_scan",
         "_settings",
         "_to_ask",
         "_topic_settings",
+        "_unclean",
         "_wall_ms",
-        "_writes",
         "growths",
     )
 
@@ -132,12 +137,9 @@ class Controller:
             asks_for_ends: whether `take_asked` is asked for; else any replica is elected uncleanly.
         """
         assert image.controller is not None
-        self._image = image
         self._settings = settings
         self._epoch = image.controller.epoch
-        fence = CreatedAt(records.CONTROLLER, self._epoch)
-        self._writes = GuardedWrites(image, fence, self._decide)
-        self._scan = Scan(image)
+        super().__init__(image, CreatedAt(records.CONTROLLER, self._epoch))
         self._looks = 0  # slices since the last transaction
         self._balancing: Balancing | None = None
         self._preferring: set[Item] = set()
@@ -145,10 +147,12 @@ class Controller:
         self._to_ask: dict[Item, None] = {}
         self._asked: set[Item] = set()  # to be asked, or asked
         self._most_first: dict[Item, Sequence[int]] = {}  # the answers
+        self._unclean = UncleanElections(image)
         self._factors = {} if settings.is_shared else dict(settings.internal_factors)
         self._topic_settings = TopicSettings(image, lambda: settings.defaults)
         self._growth: Growth | None = None
         self.growths = 0  # partitions that were found to get more replicas, until that is logged
+        # The replicas that partitions get, until they have them or cannot: a write may be lost.
         self._growing: dict[Item, Replicas] = {}
         self._is_growth_due = bool(self._factors)
         self._order: list[int] = []
@@ -261,10 +265,7 @@ class Controller:
         )
 
     def work(self) -> Write | None:
-        """Work for one slice of at most 2 ms; return a transaction if one is complete.
-
-        Its outcome is reported with `applied`, `refused` or `unknown`.
-        """
+        """Work for one slice, as any machine."""
         if not self.is_in_office:
             return None
         writes = self._writes
@@ -272,7 +273,7 @@ class Controller:
         is_full = writes.has_many_urgent or (self._looks >= _LOOKS_MAX and writes.has_marked)
         if self._scan.has_work and not is_full:
             self._looks += 1
-            for item in self._scan.next():
+            for item in self._scan.next(_PARTITIONS_PER_SLICE):
                 self._mark(item)
         elif writes.has_marked:
             self._looks = 0
@@ -300,15 +301,8 @@ class Controller:
 
     def applied(self, write: Write, revision: int) -> None:
         """Report that the store has applied a transaction."""
-        self._writes.applied(write, revision)
-
-    def refused(self, write: Write, now_ms: int) -> None:
-        """Report that a guard of a transaction did not hold."""
-        self._writes.refused(write, now_ms)
-
-    def unknown(self, write: Write, now_ms: int) -> None:
-        """Report that the outcome of a transaction is not known."""
-        self._writes.unknown(write, now_ms)
+        super().applied(write, revision)
+        self._unclean.applied(write.items)
 
     # ---- decisions
     # ---------------------------------------------------------------------------------------------
@@ -334,27 +328,29 @@ class Controller:
         if partition == _DELETED:
             return self._decide_deleted(topic_id)
         found = eligibility.known(self._image, topic_id, partition)
-        guard = self._image.guard(topic_id, partition)
+        self._unclean.decided_again(item, None if found is None else found.state)
         if found is None:
             self._preferring.discard(item)
             self._growing.pop(item, None)
+            guard = self._image.guard(topic_id, partition)
             has_key = topic_id not in self._image.topics and isinstance(guard, Unchanged)
             return ((guard,), Delete(guard.key)) if has_key else None
         changed = self._next_state(found, item)
         most_first = self._most_first.pop(item, ())
         if changed is not None and _is_unclean(found, changed) and not self._settings.is_shared:
-            unclean.warn(self._image, item, found.state, changed, most_first)
-        target = self._growing.pop(item, None)
+            self._unclean.decided(item, found.state, changed, most_first)
+        target = self._growing.get(item)
         if changed is None and target is not None:
             changed = grown(found, target)
+            if changed is None:
+                del self._growing[item]
         if item in self._preferring:
             self._preferring.discard(item)
             if changed is None:
                 changed = prefer(self._image, item, found, is_shared=self._settings.is_shared)
         if changed is None:
             return None
-        guards = (guard, *found.guards(changed))
-        return guards, Put(guard.key, records.partition_value(changed))
+        return eligibility.change(self._image, item, found, changed)
 
     def _decide_deleted(self, topic_id: bytes) -> Change | None:
         stored = self._image.deleted.get(topic_id)

@@ -64,9 +64,11 @@ def next_state(
     """
     state = found.state
     if has_leader(found):
+        if others is None and _is_settled(found):
+            return None
         isr, elr = _members(found, (state.leader, *_counting(found)), settings)
-        is_settled = state.successor == NO_LEADER and not found.brokers[state.leader].is_draining
-        successor = NO_LEADER if is_settled else _successor(found, others)
+        stays = state.successor == NO_LEADER and not found.brokers[state.leader].is_draining
+        successor = NO_LEADER if stays else _successor(found, others)
         changed = state._replace(isr=isr, elr=elr, successor=successor)
     else:
         leader = _elected(found, settings, others)
@@ -154,6 +156,18 @@ def is_unclean(found: Known, leader: int) -> bool:
     if leader == NO_LEADER:
         return False
     return leader not in found.state.isr + found.state.elr or not found.counts(leader)
+
+
+def _is_settled(found: Known) -> bool:
+    """Return whether the leader stays, and all members do: so it is with most partitions."""
+    state = found.state
+    return (
+        state.successor == NO_LEADER
+        and not state.elr
+        and state.leader in state.isr
+        and len(_counting(found)) == len(state.isr)
+        and not found.brokers[state.leader].is_draining
+    )
 
 
 def _elected(found: Known, settings: ReplicaSettings, others: Sequence[int] | None) -> int:

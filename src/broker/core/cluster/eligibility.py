@@ -29,7 +29,8 @@ from typing import NamedTuple
 from broker.core.cluster import records
 from broker.core.cluster.image import ClusterImage, LiveBroker
 from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState, Replicas
-from broker.storage.metadata import Absent, CreatedAt, Guard
+from broker.core.cluster.writes import Change, Item
+from broker.storage.metadata import Absent, CreatedAt, Guard, Put
 
 
 class Known(NamedTuple):
@@ -44,7 +45,9 @@ class Known(NamedTuple):
         broker = self.brokers.get(broker_id)
         if broker is None:
             return False
-        return broker.intact_since <= self._as_of(broker_id) or self.has_only_copy(broker_id)
+        # (Asked twenty times for each partition that a failed broker has led.)
+        as_of = self._as_of(broker_id) if self.state.absent else self.revision
+        return broker.intact_since <= as_of or self.has_only_copy(broker_id)
 
     def has_only_copy(self, broker_id: int) -> bool:
         """Return whether no other replica is a member, or has ever been one."""
@@ -60,7 +63,8 @@ class Known(NamedTuple):
         """Return a changed state as the next one: without the members that were lost before.
 
         With them it would name them as of its own revision. A leader among them has failed. Those
-        that have `joined` have everything by now. What is known of absent members is kept.
+        that have `joined` have everything by now. What is known of absent members is kept, and who
+        the last members were.
         """
         members = self.state.isr + self.state.elr
         lost = {each for each in members if self.is_lost(each) and each not in joined}
@@ -72,7 +76,18 @@ class Known(NamedTuple):
             absent = tuple(
                 [(each, self._as_of(each)) for each in members if each not in self.brokers]
             )
-        return changed._replace(partition_epoch=self.state.partition_epoch + 1, absent=absent)
+        return changed._replace(
+            partition_epoch=self.state.partition_epoch + 1,
+            absent=absent,
+            last_known=self._last_known(changed),
+        )
+
+    def _last_known(self, changed: PartitionState) -> Replicas:
+        """Return who was a member until a changed state has none, in the order of the replicas."""
+        if changed.isr or changed.elr:
+            return ()
+        last = self.state.last_known or self.state.isr + self.state.elr
+        return tuple([each for each in changed.replicas if each in last])
 
     def _without(self, lost: set[int], changed: PartitionState) -> PartitionState:
         leader = changed.leader
@@ -113,7 +128,16 @@ def known(image: ClusterImage, topic_id: bytes, partition: int) -> Known | None:
     return Known(state, image.revision_of(topic_id, partition), image.brokers)
 
 
-def counts(image: ClusterImage, item: tuple[bytes, int], broker_id: int) -> bool:
+def change(image: ClusterImage, item: Item, found: Known, changed: PartitionState) -> Change:
+    """Return the write of a state that was made of what is known, with its guards.
+
+    They are that the state is still that of the image, and `Known.guards`.
+    """
+    guard = image.guard(*item)
+    return (guard, *found.guards(changed)), Put(guard.key, records.partition_value(changed))
+
+
+def counts(image: ClusterImage, item: Item, broker_id: int) -> bool:
     """Return whether a broker is a member that has every acknowledged record."""
     found = known(image, *item)
     if found is None or broker_id not in found.state.isr + found.state.elr:

@@ -19,17 +19,17 @@ store has to be repaired first, and every election in it may repeat an epoch tha
 
 from collections.abc import Callable, Iterable
 
-from broker.core.cluster import election, eligibility, records
+from broker.core.cluster import election, eligibility
 from broker.core.cluster.image import ClusterImage, Delta
+from broker.core.cluster.machine import BrokerMachine
 from broker.core.cluster.topic_settings import TopicSettings
-from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
-from broker.storage.metadata import CreatedAt, Put
+from broker.core.cluster.writes import Change, Item
 
 
-class FailedLogs:
+class FailedLogs(BrokerMachine):
     """The failed logs of one incarnation of a broker."""
 
-    __slots__ = ("_broker_id", "_failed", "_image", "_is_failed", "_settings", "_writes")
+    __slots__ = ("_failed", "_is_failed", "_settings")
 
     def __init__(
         self,
@@ -49,13 +49,10 @@ class FailedLogs:
                 a later leader epoch than this one.
             settings: of topics.
         """
-        self._image = image
-        self._broker_id, broker_epoch = broker
+        super().__init__(image, broker)
         self._is_failed = is_failed
         self._settings = settings
         self._failed: set[Item] = set()
-        fence = CreatedAt(records.broker_key(self._broker_id), broker_epoch)
-        self._writes = GuardedWrites(image, fence, self._decide)
         for item in failed:
             self.failed(item)
 
@@ -69,38 +66,10 @@ class FailedLogs:
         self._writes.image_changed()
         if self._failed:
             changed = self._failed if delta.brokers else self._failed.intersection(delta.partitions)
-            for item in changed:
-                self._writes.mark(item)
+            self._scan.add_partitions(list(changed))
 
-    def tick(self, now_ms: int) -> None:
-        """Decide again what has waited long enough; call at `due_ms`."""
-        self._writes.tick(now_ms)
-
-    @property
-    def due_ms(self) -> int | None:
-        """When to call `tick` next; None: not before another call."""
-        return self._writes.due_ms
-
-    @property
-    def has_work(self) -> bool:
-        """Whether `work` has something to do now."""
-        return self._writes.has_marked
-
-    def work(self) -> Write | None:
-        """Work for one slice of at most 2 ms; return a transaction if one is complete."""
-        return self._writes.take()
-
-    def applied(self, write: Write, revision: int) -> None:
-        """Report that the store has applied a transaction."""
-        self._writes.applied(write, revision)
-
-    def refused(self, write: Write, now_ms: int) -> None:
-        """Report that a guard of a transaction did not hold."""
-        self._writes.refused(write, now_ms)
-
-    def unknown(self, write: Write, now_ms: int) -> None:
-        """Report that the outcome of a transaction is not known."""
-        self._writes.unknown(write, now_ms)
+    def _look(self, item: Item) -> None:
+        self._writes.mark(item)
 
     def _decide(self, item: Item) -> Change | None:
         found = eligibility.known(self._image, *item)
@@ -112,6 +81,4 @@ class FailedLogs:
         changed = election.give_up(found, self._broker_id, self._settings.topic(item[0]))
         if changed is None:
             return None
-        guard = self._image.guard(*item)
-        guards = (guard, *found.guards(changed))
-        return guards, Put(guard.key, records.partition_value(changed))
+        return eligibility.change(self._image, item, found, changed)

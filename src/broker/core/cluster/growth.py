@@ -17,9 +17,8 @@ from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.reassignment import begun
 from broker.core.cluster.records import PartitionState, Replicas
 from broker.core.cluster.scan import Scan
+from broker.core.cluster.writes import Item
 from broker.model.limits import CLUSTER_GROWTHS_AT_ONCE
-
-_Item = tuple[bytes, int]
 
 
 class Growth:
@@ -38,14 +37,14 @@ class Growth:
                 self._scan.add_topic(topic.record.topic_id)
         self._added: dict[int, int] = {}  # replicas by broker that this search has added
         self._in_progress = 0
-        self._found: list[_Item] = []
+        self._found: list[Item] = []
 
     @property
     def has_work(self) -> bool:
         """Whether `next` has something to do."""
         return self._scan.has_work or bool(self._found)
 
-    def next(self) -> dict[_Item, Replicas]:
+    def next(self) -> dict[Item, Replicas]:
         """Search for one slice; return the replicas that some partitions should have."""
         if self._scan.has_work:
             for item in self._scan.next():
@@ -58,7 +57,7 @@ class Growth:
     def _room(self) -> int:
         return max(CLUSTER_GROWTHS_AT_ONCE - self._in_progress, 0)
 
-    def _look(self, item: _Item) -> None:
+    def _look(self, item: Item) -> None:
         found = eligibility.known(self._image, *item)
         if found is None:
             return
@@ -68,11 +67,11 @@ class Growth:
         elif len(self._found) < CLUSTER_GROWTHS_AT_ONCE and is_short(found, self._wanted(item)):
             self._found.append(item)
 
-    def _wanted(self, item: _Item) -> int:
+    def _wanted(self, item: Item) -> int:
         topic = self._image.topics.get(item[0])
         return 0 if topic is None else self._factors.get(topic.name, 0)
 
-    def _target(self, item: _Item) -> Replicas:
+    def _target(self, item: Item) -> Replicas:
         state = self._image.state(*item)
         if state is None:
             return ()

@@ -7,7 +7,8 @@
     written           the image has it in the ISR            member    yes
     joining, written  the image has another incarnation of   out       no
                       it, or none; or it is no replica any
-                      more, or this broker not the leader
+                      more, or this broker not the leader,
+                      or in another leader epoch
     member            `lagging`                              removed   until the image has it so
 
 The maximal ISR, the stored one and whoever is joining, is what a record has to reach before it is
@@ -30,41 +31,30 @@ So it does not matter by which version of min.insync.replicas they became that; 
 
 from collections.abc import Callable
 
-from broker.core.cluster import eligibility, records
+from broker.core.cluster import eligibility
 from broker.core.cluster.image import ClusterImage, Delta
+from broker.core.cluster.machine import BrokerMachine
 from broker.core.cluster.records import PartitionState, Replicas, committed
-from broker.core.cluster.scan import Scan
 from broker.core.cluster.topic_settings import TopicSettings
-from broker.core.cluster.writes import Change, GuardedWrites, Item, Write
+from broker.core.cluster.writes import Change, Item
 from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP
-from broker.storage.metadata import CreatedAt, Put
 
 
 class _Joining:
     """A follower that is to be added."""
 
-    __slots__ = ("epoch", "is_checked")
+    __slots__ = ("epoch", "is_checked", "leader_epoch")
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, leader_epoch: int) -> None:
         self.epoch = epoch  # of the incarnation that has caught up
+        self.leader_epoch = leader_epoch  # in which it has
         self.is_checked = False  # it was in sync when the log waited for it already
 
 
-class IsrChanges:
+class IsrChanges(BrokerMachine):
     """The changes that one incarnation of a broker makes to the ISRs of what it leads."""
 
-    __slots__ = (
-        "_broker_epoch",
-        "_broker_id",
-        "_changed",
-        "_image",
-        "_is_in_sync",
-        "_joining",
-        "_lagging",
-        "_scan",
-        "_settings",
-        "_writes",
-    )
+    __slots__ = ("_changed", "_is_in_sync", "_joining", "_lagging", "_settings")
 
     def __init__(
         self,
@@ -82,16 +72,12 @@ class IsrChanges:
             is_in_sync: returns whether a follower, by id and broker epoch, has everything below the
                 high watermark and since the beginning of the present leader epoch.
         """
-        self._image = image
-        self._broker_id, self._broker_epoch = broker
+        super().__init__(image, broker)
         self._settings = settings
         self._is_in_sync = is_in_sync
         self._joining: dict[Item, dict[int, _Joining]] = {}
         self._lagging: dict[Item, set[int]] = {}
         self._changed: dict[Item, None] = {}
-        self._scan = Scan(image)
-        fence = CreatedAt(records.broker_key(self._broker_id), self._broker_epoch)
-        self._writes = GuardedWrites(image, fence, self._decide)
 
     # ---- what happens
     # ---------------------------------------------------------------------------------------------
@@ -108,8 +94,8 @@ class IsrChanges:
         if self._may_join(state, replica_id, replica_epoch):
             joining = self._joining.setdefault(item, {})
             known = joining.get(replica_id)
-            if known is None or known.epoch != replica_epoch:
-                joining[replica_id] = _Joining(replica_epoch)
+            if known is None or not self._still_joins(state, replica_id, known):
+                joining[replica_id] = _Joining(replica_epoch, state.leader_epoch)
 
     def lagging(self, item: Item, replica_id: int) -> None:
         """Note that a member has not been at the log's end for `replica.lag.time.max.ms`."""
@@ -124,10 +110,6 @@ class IsrChanges:
         self._scan.add_partitions(delta.partitions)
         if delta.brokers or delta.deleted_topics:
             self._scan.add_partitions(list(self._joining))
-
-    def tick(self, now_ms: int) -> None:
-        """Decide again what has waited long enough; call at `due_ms`."""
-        self._writes.tick(now_ms)
 
     # ---- what logs wait for
     # ---------------------------------------------------------------------------------------------
@@ -160,48 +142,8 @@ class IsrChanges:
         state = self._image.state(*item)
         return 0 if state is None else committed(state)
 
-    # ---- work
-    # ---------------------------------------------------------------------------------------------
-
-    @property
-    def due_ms(self) -> int | None:
-        """When to call `tick` next; None: not before another call."""
-        return self._writes.due_ms
-
-    @property
-    def has_work(self) -> bool:
-        """Whether `work` has something to do now."""
-        return self._scan.has_work or self._writes.has_marked
-
-    def work(self) -> Write | None:
-        """Work for one slice of at most 2 ms; return a transaction if one is complete."""
-        if not self._scan.has_work:
-            return self._writes.take()
-        for item in self._scan.next():
-            self._look(item)
-        return None
-
-    def applied(self, write: Write, revision: int) -> None:
-        """Report that the store has applied a transaction."""
-        self._writes.applied(write, revision)
-
-    def refused(self, write: Write, now_ms: int) -> None:
-        """Report that a guard of a transaction did not hold."""
-        self._writes.refused(write, now_ms)
-
-    def unknown(self, write: Write, now_ms: int) -> None:
-        """Report that the outcome of a transaction is not known."""
-        self._writes.unknown(write, now_ms)
-
     # ---- decisions
     # ---------------------------------------------------------------------------------------------
-
-    def _led(self, item: Item) -> PartitionState | None:
-        """Return a partition's state if this incarnation leads it."""
-        state = self._image.state(*item)
-        if state is None or state.leader != self._broker_id:
-            return None
-        return state if state.broker_epoch == self._broker_epoch else None
 
     def _may_join(self, state: PartitionState, replica_id: int, epoch: int) -> bool:
         return (
@@ -209,6 +151,15 @@ class IsrChanges:
             and replica_id not in state.isr
             and self._image.is_registered(replica_id, epoch)
         )
+
+    def _still_joins(self, state: PartitionState, replica_id: int, joining: _Joining) -> bool:
+        """Return whether what a follower has told still counts.
+
+        The image may have learned of several changes at once: another broker has led meanwhile, or
+        the replica was removed and added again.
+        """
+        is_same_epoch = joining.leader_epoch == state.leader_epoch
+        return is_same_epoch and self._may_join(state, replica_id, joining.epoch)
 
     def _look(self, item: Item) -> None:
         """Forget who is a member now, or cannot become one."""
@@ -223,7 +174,7 @@ class IsrChanges:
         if joining is None:
             return
         for each in [*joining]:
-            if not self._may_join(state, each, joining[each].epoch):
+            if not self._still_joins(state, each, joining[each]):
                 del joining[each]
         if not joining:
             del self._joining[item]
@@ -246,8 +197,7 @@ class IsrChanges:
         if set(isr) == set(state.isr) and set(elr) == set(state.elr):
             return None
         changed = found.next(state._replace(isr=isr, elr=elr), added)
-        guard = self._image.guard(*item)
-        return (guard, *found.guards(changed)), Put(guard.key, records.partition_value(changed))
+        return eligibility.change(self._image, item, found, changed)
 
     def _checked(self, item: Item, state: PartitionState) -> list[int]:
         """Return whom to add: those that were in sync when the log waited for them already."""
@@ -256,7 +206,7 @@ class IsrChanges:
             return []
         checked: list[int] = []
         for each, follower in [*joining.items()]:
-            if not self._may_join(state, each, follower.epoch):
+            if not self._still_joins(state, each, follower):
                 continue  # `_look` will forget it
             if not follower.is_checked:
                 if item in self._changed:

@@ -8,8 +8,8 @@
     topic/<name>         id, partitions [, replicas, brokers [, enlarged]]
     topicid/<id>         name
     part/<topic id>/<n>  leader, leader_epoch, broker_epoch, replicas, isr, partition_epoch
-                         [, successor, elr, adding, removing, absent]; no key before the
-                         first change
+                         [, successor, elr, adding, removing, absent, last_known]; no key
+                         before the first change
     deleted/<topic id>   name, partitions [, pending, deleted_ms]; until no broker has its folders
     restore              id, another one after each restore of a backup that was declared
                          [, import: that of the import that has made this store]
@@ -128,7 +128,8 @@ class PartitionState(NamedTuple):
     """The value of `part/<topic id>/<n>`."""
 
     leader: int  # or NO_LEADER
-    leader_epoch: int  # increases whenever (leader, broker_epoch) changes
+    # Increases whenever (leader, broker_epoch) changes, and when a reassignment removes replicas.
+    leader_epoch: int
     broker_epoch: int  # of the leader's incarnation that was elected; NO_EPOCH without a leader
     replicas: Replicas
     isr: Replicas
@@ -140,6 +141,8 @@ class PartitionState(NamedTuple):
     # Members of ISR and ELR that were not registered when this was written, and the revision as of
     # which each of them had everything (eligibility.py).
     absent: tuple[tuple[int, int], ...] = ()
+    # Without any member: those that were the last ones, and have lost records since (KIP-966).
+    last_known: Replicas = ()
 
     def min_isr(self, configured: int) -> int:
         """Return the min.insync.replicas in force, which replicas being added do not raise."""
@@ -407,6 +410,8 @@ def partition_value(state: PartitionState) -> bytes:
         more += f', "removing": {list(state.removing)}'
     if state.absent:
         more += f', "absent": {[list(each) for each in state.absent]}'
+    if state.last_known:
+        more += f', "last_known": {list(state.last_known)}'
     return (
         f'{{"version": {VERSION}, "leader": {state.leader}, "leader_epoch": {state.leader_epoch},'
         f' "broker_epoch": {state.broker_epoch}, "replicas": {list(state.replicas)},'
@@ -443,6 +448,7 @@ def parse_partition(entry: KeyValue) -> PartitionState:
             tuple(value.get("adding", ())),
             tuple(value.get("removing", ())),
             tuple([(broker, revision) for broker, revision in value.get("absent", ())]),
+            tuple(value.get("last_known", ())),
         )
         if _is_possible(state):
             return state
@@ -534,7 +540,11 @@ def _are_possible_members(state: PartitionState) -> bool:
         return False
     if (state.adding or state.removing) and not _is_possible_reassignment(state):
         return False
-    return not state.absent or _are_possible_absentees(state)
+    if state.last_known and (members or not _are_replicas(state.last_known)):
+        return False
+    return replicas.issuperset(state.last_known) and (
+        not state.absent or _are_possible_absentees(state)
+    )
 
 
 def _is_possible_reassignment(state: PartitionState) -> bool:

@@ -56,11 +56,11 @@ class Scan:
         """Whether `next` may return something."""
         return bool(self._singles) or self._has_topics or self._is_all_wanted
 
-    def next(self) -> list[tuple[bytes, int]]:
+    def next(self, count_max: int = CLUSTER_PARTITIONS_PER_STEP) -> list[tuple[bytes, int]]:
         """Return topic ids and numbers of the next partitions: as many as fit into a slice."""
         found: list[tuple[bytes, int]] = []
-        while self._singles and len(found) < CLUSTER_PARTITIONS_PER_STEP:
-            missing = CLUSTER_PARTITIONS_PER_STEP - len(found)
+        while self._singles and len(found) < count_max:
+            missing = count_max - len(found)
             part = list(islice(self._singles[0], missing))
             found += part
             if len(part) < missing:
@@ -68,10 +68,10 @@ class Scan:
         if not found and not self._has_topics:
             self._begin_all()  # a slice of its own
             return []
-        while self._has_topics and len(found) < CLUSTER_PARTITIONS_PER_STEP:
+        while self._has_topics and len(found) < count_max:
             if self._done == len(self._partitions):
                 self._begin((self._topics or self._all_topics).popleft())
-            end = self._done + CLUSTER_PARTITIONS_PER_STEP - len(found)
+            end = self._done + count_max - len(found)
             numbers = self._partitions[self._done : end]
             self._done += len(numbers)
             found += [(self._topic_id, each) for each in numbers]

@@ -43,7 +43,11 @@ Item: TypeAlias = tuple[bytes, int]  # a topic id and a partition, or a number b
 Change: TypeAlias = tuple[Sequence[Guard], Operation]
 
 _GUARDS_BESIDES_REPLICAS = 2  # that of its key; a leader that shares its directory is no replica
-_LOOKS_PER_CHANGE = CLUSTER_PARTITIONS_PER_STEP // CLUSTER_CHANGES_PER_TRANSACTION
+_SLICES_PER_TRANSACTION = 2
+# A decision with a change takes as long as so many without one.
+_LOOKS_PER_CHANGE = (
+    CLUSTER_PARTITIONS_PER_STEP * _SLICES_PER_TRANSACTION // CLUSTER_CHANGES_PER_TRANSACTION
+)
 
 
 class Write(NamedTuple):
@@ -53,12 +57,30 @@ class Write(NamedTuple):
     transaction: Transaction
 
 
+class _Begun:
+    """A transaction that is being made."""
+
+    __slots__ = ("guards", "items", "operations", "slices")
+
+    def __init__(self, fence: Guard) -> None:
+        self.items: list[Item] = []
+        self.guards: dict[Guard, None] = {fence: None}
+        self.operations: list[Operation] = []
+        self.slices = 0
+
+    def add(self, item: Item, change: Change) -> None:
+        self.items.append(item)
+        self.guards.update(dict.fromkeys(change[0]))
+        self.operations.append(change[1])
+
+
 class GuardedWrites:
     """The items, and the transactions in flight."""
 
     __slots__ = (
         "_again",
         "_applied",
+        "_begun",
         "_decide",
         "_fence",
         "_image",
@@ -96,6 +118,7 @@ class GuardedWrites:
         self._waiting: deque[tuple[int, list[Item]]] = deque()  # times, items
         self._refused: list[list[Item]] = []  # some of the same lists: they are emptied
         self._size = CLUSTER_CHANGES_PER_TRANSACTION
+        self._begun = _Begun(fence)
 
     # ---- items
     # ---------------------------------------------------------------------------------------------
@@ -111,14 +134,14 @@ class GuardedWrites:
 
     @property
     def has_marked(self) -> bool:
-        """Whether any item can be taken now."""
-        has_items = bool(self._urgent) or bool(self._marked)
+        """Whether any item can be taken now, or a transaction is begun."""
+        has_items = bool(self._urgent) or bool(self._marked) or bool(self._begun.items)
         return has_items and self.in_flight < CLUSTER_WRITES_IN_FLIGHT_MAX
 
     @property
     def has_many_urgent(self) -> bool:
-        """Whether a whole transaction of urgent items can be taken now."""
-        return self.has_marked and len(self._urgent) >= self._size
+        """Whether a whole transaction of urgent items can be taken now, or one is begun."""
+        return self.has_marked and len(self._begun.items) + len(self._urgent) >= self._size
 
     @property
     def due_ms(self) -> int | None:
@@ -129,36 +152,46 @@ class GuardedWrites:
     # ---------------------------------------------------------------------------------------------
 
     def take(self) -> Write | None:
-        """Return the next transaction; None when this slice's items need no change.
+        """Return the next transaction; None when it is not complete, or nothing is to be changed.
 
-        One call is a slice of at most 2 ms.
+        One call is a slice of 1 ms. A transaction takes two at most: whatever is decided in the
+        first one has its guards.
         """
-        items: list[Item] = []
-        guards: dict[Guard, None] = {self._fence: None}
-        operations: list[Operation] = []
+        begun = self._begun
+        begun.slices += 1
+        is_complete = not self._decide_some(begun) or begun.slices == _SLICES_PER_TRANSACTION
+        if not begun.items:
+            begun.slices = 0
+        if not (begun.items and is_complete):
+            return None
+        self._begun = _Begun(self._fence)
+        self.in_flight += 1
+        return Write(begun.items, Transaction(list(begun.guards), begun.operations))
+
+    def _decide_some(self, begun: _Begun) -> bool:
+        """Add changes to a transaction, for one slice; return whether there is room for others."""
         looks = CLUSTER_PARTITIONS_PER_STEP
         for queue in (self._urgent, self._marked):
-            while queue and looks > 0 and len(items) < self._size:
+            while queue:
                 item = queue.first()
-                if (
-                    items
-                    and len(guards) + self._guards_max(item) > METADATA_OPS_PER_TRANSACTION_MAX
-                ):
-                    looks = 0
-                    break
+                if len(begun.items) >= self._size or not self._has_room(begun, item):
+                    return False
+                if looks <= 0:
+                    return True
                 queue.popleft()
                 looks -= 1
                 change = None if item in self._in_flight else self._decide(item)
                 if change is not None:
                     looks -= _LOOKS_PER_CHANGE - 1
-                    items.append(item)
-                    guards.update(dict.fromkeys(change[0]))
-                    operations.append(change[1])
+                    begun.add(item, change)
                     self._in_flight.add(item)
-        if not items:
-            return None
-        self.in_flight += 1
-        return Write(items, Transaction(list(guards), operations))
+        return False
+
+    def _has_room(self, begun: _Begun, item: Item) -> bool:
+        """Return whether a store takes a transaction with another change."""
+        return not begun.items or (
+            len(begun.guards) + self._guards_max(item) <= METADATA_OPS_PER_TRANSACTION_MAX
+        )
 
     def _guards_max(self, item: Item) -> int:
         """Return how many guards a change of an item has at most."""

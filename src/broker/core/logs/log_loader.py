@@ -115,9 +115,17 @@ class LogLoader(Generic[LogT]):
         """Wait until none of these logs is being loaded."""
         for log in logs:
             while log.is_loading:
-                asker: Future[None] = self._loop.create_future()
-                self._askers.append(asker)
-                await asker
+                await self._woken()
+
+    async def until_all_loaded(self) -> None:
+        """Wait until no log is left to be loaded."""
+        while self._left:
+            await self._woken()
+
+    async def _woken(self) -> None:
+        asker: Future[None] = self._loop.create_future()
+        self._askers.append(asker)
+        await asker
 
     def wake(self) -> None:
         """Let those look again who wait until logs are loaded."""

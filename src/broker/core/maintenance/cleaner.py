@@ -15,13 +15,13 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from broker._native.log.partition_log import PartitionLog
 from broker.core.maintenance.compactor_process import CompactorFailedError, Message, compacting
+from broker.core.scheduling.events import is_set_within
 from broker.core.scheduling.steps import in_steps
 from broker.model import limits
 from broker.model.clock import Clock
@@ -94,8 +94,7 @@ class Cleaner:
         known = {(log.topic, log.partition) for log, _ in self._logs()}
         self._forget(key for key in list(self._first_dirty) if key not in known)
         while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._has_altered.wait(), self._settings.backoff_ms / 1000)
+            await is_set_within(self._has_altered, self._settings.backoff_ms / 1000)
             self._has_altered.clear()
             while not self.is_paused and await self.clean_next():
                 pass

@@ -91,9 +91,7 @@ class Deletions:
 
         In the I/O thread. `remove` is next; a start removes what a crash has left.
         """
-        self._folders.put_away(topic, topic_id, [number], is_name_taken=True)
-        self._folders.sync()
-        return list(self._folders.waiting(topic, topic_id, [number]))
+        return self._folders.put_away_moved(topic, topic_id, number)
 
     def remove(self, folders: Iterable[Path]) -> None:
         """Remove folders that no record refers to."""

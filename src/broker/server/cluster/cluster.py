@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from broker.core.clustered_view import Clustered as View
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.links import Links
-from broker.core.logs.log import Log, TransactionalLog
+from broker.core.logs.log import TransactionalLog
 from broker.core.partition_changes import PartitionChanges
 from broker.core.peers import Peers
 from broker.core.replica_ends import ReplicaEnds
@@ -49,6 +49,7 @@ from broker.server.cluster.following import Following, FollowingConfigs
 from broker.server.cluster.handover import HandingOver
 from broker.server.cluster.intactness import Intactness
 from broker.server.cluster.isr import InSync
+from broker.server.cluster.logs import Logs
 from broker.server.cluster.member import Member
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.server.cluster.node import Node
@@ -72,6 +73,16 @@ class Directory(NamedTuple):
     async def lose(self) -> None:
         """Note that durable records are gone. StorageError: that is not durable."""
         await self.io_thread.run(self.intact.lost)
+
+
+class _Known(NamedTuple):
+    """What is made of this broker's topics and of its settings."""
+
+    topics: Topics
+    configs: BrokerConfigs
+    logs: Logs
+    settings: TopicSettings
+    ends: ReplicaEnds | None  # None: no partition has several replicas
 
 
 class Cluster:
@@ -118,6 +129,7 @@ class Cluster:
         self._giving_up: GivingUp | None = None
         self._replicating: Replicating | None = None
         self._table: TopicTable | None = None
+        self._known: _Known | None = None
         self._nodes = Nodes(metadata, clock.monotonic_ms)
         self.links = Links(self._nodes, _links_max)
         address_of = partial(self._nodes.address_of, protocol="kafka")
@@ -202,7 +214,7 @@ class Cluster:
 
     def log_failed(self, log: PartitionLog) -> None:
         """Give up what this broker is for a partition: its log is offline."""
-        if self._giving_up is not None and not self.node.is_shared:
+        if self._giving_up is not None:
             self._giving_up.log_failed(log)
 
     def log_damaged(self, log: PartitionLog) -> None:
@@ -224,6 +236,15 @@ class Cluster:
             self._table.brokers = {each: broker.epoch for each, broker in brokers.items()}
             self._table.racks = self.view.reader_racks
 
+    def know_topics(self, topics: Topics, configs: BrokerConfigs) -> None:
+        """Keep the topics and the settings, before `services` and `partition_changes`."""
+        logs, image = Logs(topics), self.node.metadata.image
+        ends = None
+        if not self.node.is_shared:
+            ends = ReplicaEnds(self._broker_id, image, logs.held, self._asking)
+        settings = TopicSettings(image, partial(_replica_settings, configs))
+        self._known = _Known(topics, configs, logs, settings, ends)
+
     def advertise(self, addresses: Sequence[Address]) -> None:
         """Set the addresses that others see, before `run` of the member."""
         endpoints = tuple(Endpoint(each.protocol, each.host, each.port) for each in addresses)
@@ -244,56 +265,69 @@ class Cluster:
 
     def services(
         self,
-        topics: Topics,
         cutting: Cutting,
-        turn: Turn,
-        poller: Poller,
-        configs: BrokerConfigs,
+        native: tuple[Turn, Poller],
         group_configs: GroupConfigs,
+        until_loaded: Callable[[], Awaitable[None]],
     ) -> tuple[Service, ...]:
-        """Return what has to run, in order; `cutting` truncates logs that follow."""
-        node = self.node
-        following = self._nodes.following = Following(node, topics)
-        settings = TopicSettings(node.metadata.image, partial(_replica_settings, configs))
-        lag_ms = self._config.integer("replica.lag.time.max.ms")
-        in_sync = self._in_sync = InSync(node, _Led(topics), turn, settings, lag_ms)
-        giving_up = self._giving_up = GivingUp(node, _Held(topics), settings)
-        probing = Probing(node)
-        replicating = self._replicating = Replicating(
-            node,
-            topics,
-            cutting,
-            Fetching.by(self._config, turn, poller),
-            partial(self._nodes.address_of, protocol="kafka"),
-            probing.suspect,
-        )
-        if self._directory is not None:
-            replicating.lose_with(self._directory.lose)
+        """Return what has to run, in order.
+
+        Args:
+            cutting: truncates logs that follow.
+            native: what drives all logs and all connections.
+            group_configs: the configurations of groups.
+            until_loaded: waits until the logs of the start are loaded.
+        """
+        node, known = self.node, self._known
+        assert known is not None
+        following = self._nodes.following = Following(node, known.topics)
         return (
             node.metadata,
             following,
-            FollowingConfigs(node.metadata, configs, group_configs),
+            FollowingConfigs(node.metadata, known.configs, group_configs),
             Office(
-                *(node, partial(self._controller_settings, configs), self._workers),
-                None if node.is_shared else self._ends(topics),
+                *(node, partial(self._controller_settings, known.configs), self._workers),
+                known.ends,
             ),
-            HandingOver(node, _Served(topics)),
-            in_sync,
-            # A log of workers is the only replica; that any of them leads does not repair it.
-            *(() if node.is_shared else (giving_up,)),
-            # Workers have no copies: a log that one of them has open is not led by another one.
-            *((probing,) if self._is_fencing_early and not node.is_shared else ()),
-            replicating,
-            *self._intactness(topics),
+            HandingOver(node, known.logs),
+            *(() if node.is_shared else self._of_replicas(known, cutting, native)),
+            *self._intactness(until_loaded),
             self.member,
         )
 
-    def _intactness(self, topics: Topics) -> tuple[Service, ...]:
+    def _of_replicas(
+        self, known: _Known, cutting: Cutting, native: tuple[Turn, Poller]
+    ) -> tuple[Service, ...]:
+        """Return what a broker needs whose partitions may have copies on others.
+
+        Workers of one host have none: a log that one of them has open is led by no other one, and
+        that another one leads does not repair it.
+        """
+        node, logs, settings = self.node, known.logs, known.settings
+        lag_ms = self._config.integer("replica.lag.time.max.ms")
+        self._in_sync = InSync(node, logs.led, native[0], settings, lag_ms)
+        self._giving_up = GivingUp(node, logs.held, settings)
+        probing = Probing(node)
+        _throttle(native[0], known.configs.current)
+        known.configs.when_altered(partial(_throttle, native[0]))
+        address_of = partial(self._nodes.address_of, protocol="kafka")
+        fetching = Fetching.by(self._config, native, address_of, probing.suspect)
+        lose = None if self._directory is None else self._directory.lose
+        self._replicating = Replicating(node, known.topics, cutting, fetching, lose)
+        is_fencing_early = self._config.flag("polylog.early.fencing.enable")
+        return (
+            self._in_sync,
+            self._giving_up,
+            *((probing,) if is_fencing_early else ()),
+            self._replicating,
+        )
+
+    def _intactness(self, until_loaded: Callable[[], Awaitable[None]]) -> tuple[Service, ...]:
         if self._directory is None:
             return ()
         intact, io_thread = self._directory
         intactness = Intactness(intact, self._membership, self.member, io_thread)
-        self.member.join_after(lambda: intactness.recovered(lambda: topics.is_loading))
+        self.member.join_after(lambda: intactness.recovered(until_loaded))
         return (intactness,)
 
     async def leave(self, seconds: float) -> None:
@@ -340,21 +374,13 @@ class Cluster:
             return self._broker_id in image.counts.leaders and not is_alone
         return await complete_in_steps(could_be_led_by_others(image, self._broker_id))
 
-    @property
-    def _is_fencing_early(self) -> bool:
-        return self._config.flag("polylog.early.fencing.enable")
-
-    def partition_changes(self, configs: BrokerConfigs, topics: Topics) -> PartitionChanges:
+    def partition_changes(self) -> PartitionChanges:
         """Return what changes partitions when an operator asks for it."""
-        node, ends = self.node, self._ends(topics)
-        settings = TopicSettings(node.metadata.image, partial(_replica_settings, configs))
+        node, known = self.node, self._known
+        assert known is not None
         return PartitionChanges(
-            *(node.metadata, self._broker_id, settings, ends), is_shared=node.is_shared
+            *(node.metadata, self._broker_id, known.settings, known.ends), is_shared=node.is_shared
         )
-
-    def _ends(self, topics: Topics) -> ReplicaEnds:
-        image = self.node.metadata.image
-        return ReplicaEnds(self._broker_id, image, partial(_held, topics), self._asking)
 
     def _controller_settings(self, configs: BrokerConfigs) -> ControllerSettings:
         config = configs.current
@@ -383,10 +409,10 @@ def _replica_settings(configs: BrokerConfigs) -> ReplicaSettings:
     )
 
 
-def _held(topics: Topics, topic_id: bytes, partition: int) -> Log | None:
-    """Return the log of a partition that this broker leads or follows."""
-    topic = topics.by_id(topic_id)
-    return None if topic is None else topic.held_log(partition)
+def _throttle(turn: Turn, config: Config) -> None:
+    """Set how much replicas that are not in sync may copy."""
+    turn.leader_throttle.rate = config.integer("leader.replication.throttled.rate")
+    turn.follower_throttle.rate = config.integer("follower.replication.throttled.rate")
 
 
 def _links_max() -> int:
@@ -395,43 +421,3 @@ def _links_max() -> int:
 
 def _random_start() -> int:
     return int.from_bytes(random_id()[:2], "big")
-
-
-class _Led:
-    """The logs that this broker leads, as the changes of ISRs see them."""
-
-    def __init__(self, topics: Topics) -> None:
-        self._topics = topics
-
-    def log(self, topic_id: bytes, partition: int) -> PartitionLog | None:
-        topic = self._topics.by_id(topic_id)
-        log = None if topic is None else topic.log(partition)
-        return log if isinstance(log, PartitionLog) else None
-
-
-class _Held:
-    """The logs that this broker has open, whatever they are."""
-
-    def __init__(self, topics: Topics) -> None:
-        self._topics = topics
-
-    def log(self, topic_id: bytes, partition: int) -> PartitionLog | None:
-        topic = self._topics.by_id(topic_id)
-        log = None if topic is None else topic.held_log(partition)
-        return log if isinstance(log, PartitionLog) else None
-
-
-class _Served:
-    """The partitions of topics, as the hand-over sees them."""
-
-    def __init__(self, topics: Topics) -> None:
-        self._topics = topics
-
-    def is_served(self, topic_id: bytes, partition: int) -> bool:
-        topic = self._topics.by_id(topic_id)
-        return topic is not None and topic.log(partition) is not None
-
-    async def stop_serving(self, topic_id: bytes, partition: int) -> None:
-        topic = self._topics.by_id(topic_id)
-        if topic is not None and topic.log(partition) is not None:
-            await self._topics.follow(topic.name, (partition,))

@@ -9,7 +9,7 @@ is nearly always known before.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -23,7 +23,6 @@ from broker.server.cluster.member import Member
 from broker.storage.checkpoints.intact import Intact
 
 _log = logging.getLogger(__name__)
-_LOOK_SECONDS = 0.02
 
 
 class Intactness(Service):
@@ -58,15 +57,14 @@ class Intactness(Service):
             await self._something.wait()
             self._something.clear()
 
-    async def recovered(self, is_loading: Callable[[], bool]) -> None:
+    async def recovered(self, until_loaded: Callable[[], Awaitable[None]]) -> None:
         """Wait until the logs of the start are loaded; then let the registration say what is lost.
 
         Not longer than a limit: whatever is found later ends the registration.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(RECOVERED_BEFORE_JOINING_SECONDS):
-                while is_loading():  # noqa: ASYNC110 (the logs of other threads)
-                    await asyncio.sleep(_LOOK_SECONDS)
+                await until_loaded()
         self._begin()
 
     def _begin(self) -> None:

@@ -5,59 +5,59 @@ waits for is set in the same callback in which that is decided (core/cluster/isr
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
-from broker.core.cluster.image import Delta
 from broker.core.cluster.isr import IsrChanges
-from broker.core.cluster.records import NO_EPOCH, Replicas
+from broker.core.cluster.records import Replicas
 from broker.core.cluster.topic_settings import TopicSettings
 from broker.core.cluster.writes import Item
+from broker.core.scheduling.events import is_set_within
 from broker.core.scheduling.steps import in_parts, in_steps, next_step
-from broker.core.service import Service
 from broker.model.limits import (
     CLUSTER_PARTITIONS_PER_STEP,
     REPLICAS_CHECKED_SECONDS,
-    REPLICAS_IDLE_SECONDS,
+    REPLICAS_LAG_SECONDS_MIN,
 )
+from broker.server.cluster.machine_driver import MachineDriver
 from broker.server.cluster.node import Node
-from broker.server.cluster.writing import Writing
 
 _LAG_CHECKS = 2  # in replica.lag.time.max.ms
 _EVENTS_PER_STEP = CLUSTER_PARTITIONS_PER_STEP // 2  # each is looked at, and its log is told
 
 
-class Led(Protocol):
-    """The partitions that this broker leads."""
-
-    def log(self, topic_id: bytes, partition: int) -> PartitionLog | None:
-        """Return the log of a partition that it leads."""
-
-
-class InSync(Service):
+class InSync(MachineDriver[IsrChanges]):
     """The ISRs of what this broker leads, in each of its incarnations."""
 
     name = "in-sync replicas"
-    is_essential = True
 
     def __init__(
-        self, node: Node, led: Led, turn: Turn, settings: TopicSettings, lag_ms: int
+        self,
+        node: Node,
+        find_log: Callable[[bytes, int], PartitionLog | None],
+        turn: Turn,
+        settings: TopicSettings,
+        lag_ms: int,
     ) -> None:
-        """Do nothing before `run`; `lag_ms` is replica.lag.time.max.ms."""
-        self._node = node
-        self._led = led
+        """Do nothing before `run`.
+
+        Args:
+            node: this broker.
+            find_log: returns the log of a partition that it leads, or None.
+            turn: of all logs.
+            settings: of topics.
+            lag_ms: replica.lag.time.max.ms.
+        """
+        super().__init__(node)
+        self._find_log = find_log
         self._turn = turn
         self._settings = settings
         self._lag_ms = lag_ms
         self._scan_ms = 0  # when lagging followers are looked for next
-        self._writing = Writing(node.store, node.clock)
-        self._machine: IsrChanges | None = None
-        self._epoch = NO_EPOCH  # of the incarnation whose machine that is
+        self._awaiting = asyncio.Event()  # a log waits for a follower, the first one that does
         turn.when_in_sync = self._writing.something.set
-        node.metadata.when_changed(self._image_changed)
-        node.member.when_phase_changes(self._writing.something.set)
+        turn.when_awaiting = self._awaiting.set
 
     def pending(self, item: Item) -> Replicas:
         """Return the followers of a partition whose addition is being written."""
@@ -67,48 +67,42 @@ class InSync(Service):
         """Work until cancelled."""
         looking = asyncio.ensure_future(self._look())
         try:
-            while True:
-                machine = self._present()
-                if machine is not None:
-                    machine.tick(self._node.clock.monotonic_ms())
-                    await self._take_events(machine)
-                    await self._give_changed(machine)
-                    while machine.has_work:
-                        await self._writing.work(machine)
-                        await self._give_changed(machine)  # it marks those that join
-                await self._writing.wait(None if machine is None else machine.due_ms)
+            await super().run()
         finally:
             looking.cancel()
 
-    async def stop(self) -> None:
-        """Give up what is being written."""
-        await self._writing.stop()
+    async def _work(self, machine: IsrChanges) -> None:
+        await self._take_events(machine)
+        await self._give_changed(machine)
+        while machine.has_work:
+            await super()._work(machine)
+            await self._give_changed(machine)  # it marks those that join
 
     async def _look(self) -> None:
-        """Look now and then for followers that lag, and refuse what has waited for too long."""
+        """Look now and then for followers that lag, and refuse what has waited for too long.
+
+        Nothing is looked at while no log waits for a follower.
+        """
+        turn = self._turn
         while True:
-            is_busy = self._turn.expiring_count > 0
-            await asyncio.sleep(REPLICAS_CHECKED_SECONDS if is_busy else REPLICAS_IDLE_SECONDS)
-            now_ms = self._turn.steady_ms
-            if self._turn.expiring_count:
-                self._turn.fail_overdue(now_ms)
-            if now_ms >= self._scan_ms:
+            if turn.expiring_count:
+                await asyncio.sleep(REPLICAS_CHECKED_SECONDS)
+                turn.fail_overdue(turn.steady_ms)
+            elif turn.lagging_count:
+                left_seconds = (self._scan_ms - turn.steady_ms) / 1000
+                await self._is_awaiting_within(max(left_seconds, REPLICAS_LAG_SECONDS_MIN))
+            else:
+                await self._is_awaiting_within(None)
+            if turn.lagging_count and turn.steady_ms >= self._scan_ms:
                 self._writing.something.set()
 
-    def _present(self) -> IsrChanges | None:
-        """Return the machine of the present incarnation."""
-        node = self._node
-        if self._epoch != node.member.epoch:
-            self._epoch = node.member.epoch
-            self._machine = None
-            if self._epoch != NO_EPOCH:
-                self._machine = IsrChanges(
-                    node.metadata.image,
-                    (node.broker_id, self._epoch),
-                    self._settings,
-                    self._is_in_sync,
-                )
-        return self._machine
+    async def _is_awaiting_within(self, seconds: float | None) -> None:
+        await is_set_within(self._awaiting, seconds)
+        self._awaiting.clear()
+
+    def _begin(self, broker: tuple[int, int]) -> IsrChanges:
+        image = self._node.metadata.image
+        return IsrChanges(image, broker, self._settings, self._is_in_sync)
 
     async def _take_events(self, machine: IsrChanges) -> None:
         """Report what logs have seen of followers, and give logs what they have to wait for."""
@@ -131,7 +125,7 @@ class InSync(Service):
 
     def _give(self, machine: IsrChanges, changed: Sequence[Item]) -> None:
         for item in changed:
-            log = self._led.log(*item)
+            log = self._find_log(*item)
             state = self._node.metadata.image.state(*item)
             # Whoever gives a log the role of another epoch gives it its ISR, too.
             if log is not None and state is not None and log.known_epoch == state.leader_epoch:
@@ -143,7 +137,7 @@ class InSync(Service):
             log.set_isr(list(isr), committed)
 
     def _is_in_sync(self, item: Item, replica_id: int, replica_epoch: int) -> bool:
-        log = self._led.log(*item)
+        log = self._find_log(*item)
         if log is None or not log.is_replicated or log.is_loading or log.is_offline:
             return False
         state = self._node.metadata.image.state(*item)
@@ -154,8 +148,3 @@ class InSync(Service):
             known == replica_id and epoch == replica_epoch and end >= needed
             for known, epoch, end, _ in log.replica_states()
         )
-
-    def _image_changed(self, delta: Delta) -> None:
-        if self._machine is not None:
-            self._machine.image_changed(delta)
-        self._writing.something.set()

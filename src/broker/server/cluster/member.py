@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 from broker.core.cluster import records
 from broker.core.cluster.membership import (
@@ -15,6 +14,7 @@ from broker.core.cluster.membership import (
     ReleaseLease,
 )
 from broker.core.cluster.records import NO_EPOCH
+from broker.core.scheduling.events import is_set_within
 from broker.core.service import Service
 from broker.model.clock import monotonic
 from broker.model.errors import ConfigError, StorageError
@@ -283,9 +283,7 @@ class Member(Service):
 
     async def _wait(self, until: float | None) -> None:
         seconds = None if until is None else max(0.0, until - monotonic())
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._something.wait()
+        await is_set_within(self._something, seconds)
 
 
 async def _revoke(lease: Lease) -> None:

@@ -7,11 +7,11 @@ carries nothing: the host of a process that dies closes it.
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from typing import NamedTuple
 
 from broker.core.cluster import fencing
 from broker.core.cluster.fencing import Connect, Fence, Wait, Watch
+from broker.core.scheduling.events import is_set_within
 from broker.core.service import Service
 from broker.model.address import WILDCARDS
 from broker.model.errors import StorageError
@@ -113,9 +113,7 @@ class _Watcher:
                     self._watch.not_fenced(clock.monotonic_ms())
                 case Wait(until_ms):
                     seconds = None if until_ms is None else (until_ms - clock.monotonic_ms()) / 1000
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(seconds):
-                            await self._something.wait()
+                    await is_set_within(self._something, seconds)
                     self._something.clear()
 
     async def _connect(self) -> None:

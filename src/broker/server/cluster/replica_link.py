@@ -12,13 +12,13 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from broker._native.log.turn import Turn
 from broker._native.replication.fetcher import ReplicaFetcher
 from broker._native.wire.poller import Poller
 from broker.core.cluster.writes import Item
+from broker.core.scheduling.events import is_set_within
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.config import Config
@@ -27,10 +27,16 @@ _log = logging.getLogger(__name__)
 
 
 class Fetching(NamedTuple):
-    """What all links of a broker have in common."""
+    """What all links of a broker have in common.
+
+    `address_of` returns where a broker is asked; `suspect` is called with the id of one to which a
+    connection has ended.
+    """
 
     turn: Turn
     poller: Poller
+    address_of: Callable[[int], Address | None]
+    suspect: Callable[[int], object]
     broker_id: int
     wait_ms: int
     bytes_min: int
@@ -39,11 +45,18 @@ class Fetching(NamedTuple):
     timeout_ms: int
 
     @classmethod
-    def by(cls, config: Config, turn: Turn, poller: Poller) -> "Fetching":
+    def by(
+        cls,
+        config: Config,
+        native: tuple[Turn, Poller],
+        address_of: Callable[[int], Address | None],
+        suspect: Callable[[int], object],
+    ) -> "Fetching":
         """Return what the broker's settings say."""
         return cls(
-            turn,
-            poller,
+            *native,
+            address_of,
+            suspect,
             config.integer("node.id"),
             config.integer("replica.fetch.wait.max.ms"),
             config.integer("replica.fetch.min.bytes"),
@@ -83,19 +96,16 @@ class ReplicaLink:
         leader: int,
         fetching: Fetching,
         epoch: int,
-        address_of: Callable[[int], Address | None],
         on_events: Callable[[], object],
-        suspect: Callable[[int], object],
     ) -> None:
         """Begin to connect once there is something to copy.
 
-        `suspect` is called with the leader's id when a connection to it has ended.
+        `epoch` is that of this broker's registration; `on_events` is called when the fetcher has
+        events.
         """
         self.leader = leader
         self.fetcher = fetching.fetcher(epoch, on_events, self._is_lost)
-        self._poller = fetching.poller
-        self._address_of = address_of
-        self._suspect = suspect
+        self._fetching = fetching
         self._something = asyncio.Event()  # has happened: an end of the connection or of a pause
         self._pause_ms = limits.REPLICA_CONNECT_PAUSE_MS
         self._failures = 0  # in a row
@@ -140,7 +150,7 @@ class ReplicaLink:
                 )
             else:
                 self._note_failure(reason)
-            self._suspect(self.leader)
+            self._fetching.suspect(self.leader)
             self._something.set()
 
     async def _run(self) -> None:
@@ -159,14 +169,11 @@ class ReplicaLink:
 
     async def _pause(self) -> None:
         self._something.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._pause_ms / 1000):
-                await self._something.wait()
-                return
-        self._pause_ms = min(2 * self._pause_ms, limits.REPLICA_CONNECT_PAUSE_MS_MAX)
+        if not await is_set_within(self._something, self._pause_ms / 1000):
+            self._pause_ms = min(2 * self._pause_ms, limits.REPLICA_CONNECT_PAUSE_MS_MAX)
 
     async def _connect(self) -> bool:
-        address = self._address_of(self.leader)
+        address = self._fetching.address_of(self.leader)
         if address is None:
             self._note_failure("it is not registered")
             return False
@@ -181,7 +188,7 @@ class ReplicaLink:
             return False
         self._replies = self.fetcher.replies
         try:
-            self.fetcher.connect(self._poller, connected.fileno(), address.host)
+            self.fetcher.connect(self._fetching.poller, connected.fileno(), address.host)
         except OSError as error:  # no memory for it
             connected.close()
             self._note_failure(str(error))

@@ -4,7 +4,8 @@ The plan (core/cluster/following_plan) says from whom each followed partition is
 fetcher does so natively, until it has an event:
 
     the leader's log has another history   the log is truncated to where both are the same
-    the leader's log begins after its end  the log is begun anew there
+    the leader's log begins after its end  the log is begun anew there; also when the log is empty
+                                           and begins after the leader's end
     the leader or the log refuses          it is tried again in a while, or when the image changes
 
 A log is truncated by a thread, while it is held: nobody copies or uses it.
@@ -18,7 +19,6 @@ may be about to be one, it registers anew first, with a directory that is not in
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any, Protocol
 
 from broker._native.replication.fetcher import ReplicaEvent
@@ -27,14 +27,15 @@ from broker.core.cluster.following_plan import FollowingPlan, Source
 from broker.core.cluster.image import Delta
 from broker.core.cluster.records import NO_EPOCH
 from broker.core.cluster.writes import Item
+from broker.core.scheduling.events import is_set_within
 from broker.core.scheduling.steps import in_steps, next_step
 from broker.core.scheduling.tasks import Tasks
 from broker.core.service import Service
-from broker.model.address import Address
 from broker.model.errors import StorageError
 from broker.model.identifiers import id_to_text
 from broker.server.cluster.node import Node
 from broker.server.cluster.replica_link import Fetching, ReplicaLink
+from broker.storage.recovery.truncation import cut_point
 
 _EVENTS_PER_STEP = 64
 _FAILURES_PER_LINE = 40  # of one partition: about 20 seconds
@@ -126,20 +127,22 @@ class Replicating(Service):
         logs: FollowedLogs,
         cutting: Cutting,
         fetching: Fetching,
-        address_of: Callable[[int], Address | None],
-        suspect: Callable[[int], object] = lambda _: None,
+        lose: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         """Copy nothing yet.
 
-        `address_of` returns where a broker is asked; `suspect` is called with the id of one to
-        which a connection has ended.
+        Args:
+            node: this broker.
+            logs: those that follow.
+            cutting: truncates them.
+            fetching: how they are copied.
+            lose: notes durably that the directory has lost records, and lets it register anew;
+                None: what this broker registers says nothing of a directory.
         """
         self._node = node
         self._cutting = cutting
         self._fetching = fetching
-        self._address_of = address_of
-        self._suspect = suspect
-        self._lose: Callable[[], Awaitable[object]] | None = None
+        self._lose = lose
         # The registration in which the copying of each has ended: leaders have heard of its end.
         self._reported: dict[Item, int] = {}
         self._worthless = NO_EPOCH  # the registration that is ended because of losses
@@ -154,13 +157,6 @@ class Replicating(Service):
         logs.when_unfollowed(self._is_unfollowed)
         node.metadata.when_changed(self._image_changed)
         node.member.when_phase_changes(self._epoch_changed)
-
-    def lose_with(self, lose: Callable[[], Awaitable[object]]) -> None:
-        """Set what notes durably that the directory has lost records, and lets it register anew.
-
-        Without it, what this broker registers says nothing of a directory.
-        """
-        self._lose = lose
 
     async def run(self) -> None:
         """Copy until cancelled."""
@@ -244,9 +240,7 @@ class Replicating(Service):
 
     async def _wait(self, due_ms: int | None) -> None:
         seconds = None if due_ms is None else (due_ms - self._node.clock.monotonic_ms()) / 1000
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._something.wait()
+        await is_set_within(self._something, seconds)
 
     def _copy(self, item: Item, source: Source | None) -> None:
         """Copy a partition from a source, or from nowhere."""
@@ -287,9 +281,7 @@ class Replicating(Service):
                 leader,
                 self._fetching,
                 self._node.member.epoch,
-                self._address_of,
                 self._something.set,
-                self._suspect,
             )
         return link
 
@@ -316,17 +308,17 @@ class Replicating(Service):
         log = self._logs[item]
         kind, first, second = event
         if kind is ReplicaEvent.DIVERGING and second >= 0:
-            offset = min(second, _end_up_to(log, first))
+            offset = cut_point(log, first, second)
             _log.info(
                 "a replica and its leader have different histories: topic=%s partition=%d leader=%d"
                 " offset=%d high_watermark=%d end_offset=%d",
                 *(log.topic, log.partition, leader, offset, log.high_watermark, log.log_end_offset),
             )
             self._cut(item, log, self._cutting.truncate, offset)
-        elif kind is ReplicaEvent.OUT_OF_RANGE and first > log.log_end_offset:
+        elif kind is ReplicaEvent.OUT_OF_RANGE and _must_begin_at(log, first):
             _log.warning(
-                "a replica begins anew, its leader has no records before: topic=%s partition=%d"
-                " leader=%d end_offset=%d leader_start=%d",
+                "a replica begins anew where its leader does: topic=%s partition=%d leader=%d"
+                " end_offset=%d leader_start=%d",
                 *(log.topic, log.partition, leader, log.log_end_offset, first),
             )
             self._cut(item, log, self._cutting.begin_anew, first)
@@ -411,7 +403,12 @@ class Replicating(Service):
                 self._something.set()
 
 
-def _end_up_to(log: CopiedLog, epoch: int) -> int:
-    """Return the end of the largest epoch of a log up to one; 0 if the log has none."""
-    _, end = log.epoch_end(epoch)
-    return max(end, 0) if epoch < log.leader_epoch else log.log_end_offset
+def _must_begin_at(log: CopiedLog, leader_start: int) -> bool:
+    """Return whether a log that ends outside of its leader's begins anew at that one's start.
+
+    One without records may also have begun after the leader's end: an unclean election has made a
+    leader of a broker that has less than the one it was begun anew for.
+    """
+    if log.log_start_offset == log.log_end_offset:
+        return 0 <= leader_start != log.log_end_offset
+    return leader_start > log.log_end_offset

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from contextlib import suppress
-from typing import Protocol
 
+from broker.core.cluster.machine import Machine
 from broker.core.cluster.writes import Write
+from broker.core.scheduling.events import is_set_within
 from broker.core.scheduling.steps import next_step
 from broker.core.scheduling.tasks import Tasks
 from broker.model.clock import Clock
@@ -13,26 +13,6 @@ from broker.model.errors import StorageError
 from broker.storage.metadata import MetaStore
 
 _log = logging.getLogger(__name__)
-
-
-class Work(Protocol):
-    """A state machine that makes transactions: the controller, or the hand-over of a broker."""
-
-    @property
-    def has_work(self) -> bool:
-        """Whether `work` has something to do now."""
-
-    def work(self) -> Write | None:
-        """Work for one slice; return a transaction if one is complete."""
-
-    def applied(self, write: Write, revision: int) -> None:
-        """Report that the store has applied a transaction."""
-
-    def refused(self, write: Write, now_ms: int) -> None:
-        """Report that a guard of a transaction did not hold."""
-
-    def unknown(self, write: Write, now_ms: int) -> None:
-        """Report that the outcome of a transaction is not known."""
 
 
 class Writing:
@@ -45,7 +25,7 @@ class Writing:
         self._running = Tasks()
         self.something = asyncio.Event()  # has happened: there may be work
 
-    async def work(self, machine: Work) -> None:
+    async def work(self, machine: Machine) -> None:
         """Work until there is nothing to do now."""
         while machine.has_work:
             write = machine.work()
@@ -56,16 +36,14 @@ class Writing:
     async def wait(self, due_ms: int | None) -> None:
         """Wait until something happens or until a time."""
         seconds = None if due_ms is None else (due_ms - self._clock.monotonic_ms()) / 1000
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.something.wait()
+        await is_set_within(self.something, seconds)
         self.something.clear()
 
     async def stop(self) -> None:
         """Give up the transactions that are being executed; their outcome is not known."""
         await self._running.stop()
 
-    async def _write(self, machine: Work, write: Write) -> None:
+    async def _write(self, machine: Machine, write: Write) -> None:
         guards, operations = write.transaction
         try:
             revision = await self._store.transact(guards, operations)

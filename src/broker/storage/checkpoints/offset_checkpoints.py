@@ -87,7 +87,15 @@ class OffsetCheckpoints:
         Its start becomes `log_start_offset`, whatever it was.
         """
         with self._writing:
-            self._lower(key, offset, log_start_offset)
+            self._lowered[key] = min(offset, self._lowered.get(key, offset))
+            for offsets in (self._recovery_points, self._watermarks):
+                if offset < offsets.get(key, 0):
+                    offsets[key] = offset
+            if log_start_offset > 0:
+                self._log_starts[key] = log_start_offset
+            else:
+                self._log_starts.pop(key, None)
+        self.write_forgotten()
 
     def note(self, log: PartitionLog, durable_end: int) -> None:
         """Set the recovery point and the start of a log."""
@@ -132,7 +140,7 @@ class OffsetCheckpoints:
             self._write(points)
 
     def write_forgotten(self) -> None:
-        """Remove forgotten logs from the files; no recovery point moves."""
+        """Write what is forgotten or lower than in the files; no recovery point is raised."""
         with self._writing:
             self._write(self._written.recovery_points)
 
@@ -140,20 +148,6 @@ class OffsetCheckpoints:
         """Write the file of log start offsets, if they have changed."""
         with self._writing:
             self._write_starts()
-
-    def _lower(self, key: Key, offset: int, log_start_offset: int) -> None:
-        self._set_lower(key, offset, log_start_offset)
-        self._write(self._written.recovery_points)
-
-    def _set_lower(self, key: Key, offset: int, log_start_offset: int) -> None:
-        self._lowered[key] = min(offset, self._lowered.get(key, offset))
-        for offsets in (self._recovery_points, self._watermarks):
-            if offset < offsets.get(key, 0):
-                offsets[key] = offset
-        if log_start_offset > 0:
-            self._log_starts[key] = log_start_offset
-        else:
-            self._log_starts.pop(key, None)
 
     def _write(self, points: Points) -> None:
         self._write_starts()

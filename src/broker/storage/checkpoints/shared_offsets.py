@@ -61,13 +61,6 @@ class SharedOffsetCheckpoints(OffsetCheckpoints):
         self._log_starts.pop(key, None)
         return True
 
-    def _lower(self, key: Key, offset: int, log_start_offset: int) -> None:
-        with self._exclusive():
-            self._refresh()
-            self._set_lower(key, offset, log_start_offset)
-            self._write_starts()
-            self._write_points(self._written.recovery_points)
-
     def write(self, points: Points) -> None:
         """Write the files with these recovery points of open logs; in any thread."""
         with self._writing, self._exclusive():
@@ -76,7 +69,7 @@ class SharedOffsetCheckpoints(OffsetCheckpoints):
             self._write_points(points)
 
     def write_forgotten(self) -> None:
-        """Remove forgotten logs from the files; no recovery point is raised."""
+        """Write what is forgotten or lower than in the files; no recovery point is raised."""
         with self._writing, self._exclusive():
             self._refresh()
             self._write_starts()

@@ -76,6 +76,18 @@ class DeletedFolders:
         with suppress(FileNotFoundError):
             file_ops.rename(str(folder), str(deleted_folder(folder, topic_id)))
 
+    def put_away_moved(self, topic: str, topic_id: bytes, partition: int) -> list[Path]:
+        """Rename the folder of a partition whose replicas other brokers have; return its path.
+
+        What is left of its folder of an earlier move is removed: that has the same name.
+        """
+        folders = self.waiting(topic, topic_id, [partition])
+        for each in folders:
+            remove_folder(each)
+        self.put_away(topic, topic_id, [partition], is_name_taken=True)
+        self.sync()
+        return folders
+
     def sync(self) -> None:
         """Make the renames durable; then a topic of the same name may be created."""
         file_ops.sync_folder(str(self._path))

@@ -50,6 +50,24 @@ def log_settings(topic: str, config: TopicConfig, protocol_flags: int = 0) -> Lo
     }
 
 
+class Throttled(TypedDict):
+    """The keywords of `PartitionLog.throttle`."""
+
+    as_leader: bool
+    as_follower: bool
+
+
+def throttled(partition: int, config: TopicConfig) -> Throttled:
+    """Return in which roles this broker's replica of a partition is throttled."""
+    names = {"*", f"{partition}:{config.broker_id}"}
+    return {
+        "as_leader": not names.isdisjoint(config.words("leader.replication.throttled.replicas")),
+        "as_follower": not names.isdisjoint(
+            config.words("follower.replication.throttled.replicas")
+        ),
+    }
+
+
 def is_plain(topic: str, config: TopicConfig) -> bool:
     """Return whether batches are stored as they were sent, so that the native path may append them.
 

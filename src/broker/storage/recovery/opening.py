@@ -46,13 +46,13 @@ class Opening:
         *,
         is_clean: bool,
         may_be_copies: bool,
-        report: Callable[[PartitionLog], None],
+        report: Callable[[], None],
     ) -> None:
         """Set whether the stop was clean, and the digests of the segments that it has left.
 
         `may_be_copies`: a log may be a copy of another broker's, or may have been one, so that what
         the leader's compaction has removed is missing after the recovery point, too. `report` is
-        called with a log that has lost durable records, in the thread that opens it.
+        called for each log that has lost durable records, in the thread that opens it.
         """
         self._offsets = offsets
         self._side_files = side_files
@@ -78,7 +78,7 @@ class Opening:
                 known,
                 log.log_end_offset,
             )
-            self._report(log)
+            self._report()
         return is_synced
 
     def _open(self, log: PartitionLog, names: list[str]) -> bool:
@@ -98,7 +98,7 @@ class Opening:
         self._recover(log, plan, is_changed=is_changed)
         found = damages.save(log, plan.base_offsets)
         if set(found) - set(plan.damaged_offsets):
-            self._report(log)
+            self._report()
         damages.restore(log, [base for base in plan.damaged_offsets if base not in found])
         if log.log_end_offset < self._offsets.log_start(key):
             self._begin_anew(log)
@@ -233,7 +233,7 @@ class Opening:
             synced_end,
             log.log_end_offset,
         )
-        self._report(log)
+        self._report()
         self._offsets.note(log, log.log_end_offset)
         self._offsets.write_forgotten()
         file_ops.write_file_atomic(

@@ -19,7 +19,7 @@ another topic, or to none in the metadata store, is renamed to a name with `-str
 
 import logging
 from collections import ChainMap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -45,7 +45,7 @@ from broker.storage.recovery.closing import (
     write_epochs,
 )
 from broker.storage.recovery.epochs import Epochs
-from broker.storage.recovery.log_settings import log_settings
+from broker.storage.recovery.log_settings import log_settings, throttled
 from broker.storage.recovery.opening import Opening
 from broker.storage.recovery.syncing import is_one_sync_cheaper
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def _ignore(_log: PartitionLog) -> None:
+def _ignore() -> None:
     pass
 
 
@@ -85,7 +85,7 @@ class Partitions:
         producer_expiration_ms: int,
         log_flags: LogFlags = lambda _: 0,
         shared: "SharedFolders | None" = None,
-        when_lost: Callable[[PartitionLog], None] = _ignore,
+        when_lost: Callable[[], None] = _ignore,
     ) -> None:
         """Read the checkpoints; after an unclean stop, make the next leader epoch durable.
 
@@ -96,7 +96,7 @@ class Partitions:
             producer_expiration_ms: after which an idle producer is forgotten.
             log_flags: returns what protocols keep in a log.
             shared: the folders that this broker has claimed of those it shares with others.
-            when_lost: called with a log in which records that were durable are gone or damaged,
+            when_lost: called for each log in which records that were durable are gone or damaged,
                 in the thread that has found it.
         """
         self._when_lost = when_lost
@@ -309,7 +309,7 @@ class Partitions:
     def _log_for(
         self, topic: str, topic_id: bytes, partition: int, config: TopicConfig
     ) -> PartitionLog:
-        return PartitionLog(
+        log = PartitionLog(
             self._turn,
             topic,
             topic_id,
@@ -319,10 +319,13 @@ class Partitions:
             producer_expiration_ms=self._producer_expiration_ms,
             **log_settings(topic, config, self._log_flags(config)),
         )
+        log.throttle(**throttled(partition, config))
+        return log
 
     def configure(self, log: PartitionLog, config: TopicConfig) -> None:
         """Apply its topic's configuration to a log, from the next append on."""
         log.configure(**log_settings(log.topic, config, self._log_flags(config)))
+        log.throttle(**throttled(log.partition, config))
 
     def _claim(self, log: PartitionLog) -> list[str] | None:
         """Return the names in a partition's folder; None if this topic has no such folder."""
@@ -405,6 +408,10 @@ class Partitions:
         return owner is not None and owner != topic_id
 
     # ---- cut ---------------------------------------------------------------------------------
+
+    def read_before_cut(self, log: PartitionLog, offset: int) -> Iterator[None]:
+        """Read in steps what `truncate` needs of the segments before the cut; as `truncate`."""
+        return self._truncation.read_before(log, offset)
 
     def truncate(self, log: PartitionLog, offset: int) -> None:
         """Remove what a replica has from an offset on; in the I/O thread, while it is held.

@@ -1,5 +1,6 @@
 """Cuts the log of a replica at an offset, so that any crash leaves a log with no wrong record.
 
+    0  producers before the segment of the cut read in steps, if there is no snapshot near it
     1  swaps of a compaction that was ended    completed or undone
     2  what is known of the log's end          recovery point, sealed offset, high watermark and, if
                                                needed, the log start are lowered; epochs removed
@@ -24,11 +25,13 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from broker._native.kernel import file_ops
 from broker._native.log import seal, truncation
 from broker._native.log.partition_log import PartitionLog
 from broker.model.errors import DiskFull, StorageError
+from broker.model.limits import SEGMENT_CHECK_STEP_BYTES
 from broker.segments import text_files
 from broker.segments.names import (
     DAMAGE,
@@ -47,6 +50,32 @@ from broker.storage.files.side_files import SideFiles
 _log = logging.getLogger(__name__)
 
 
+class EpochEnds(Protocol):
+    """What a log knows of its leader epochs: implemented by the native PartitionLog."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """The leader epoch of its last records."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset of the next record."""
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """Return the largest epoch up to this one, and its end; (-1, -1): there is none."""
+
+
+def cut_point(log: EpochEnds, epoch: int, end_offset: int) -> int:
+    """Return where to cut a copy whose leader has an epoch up to an offset, and not what follows.
+
+    That is where the largest epoch up to that one ends in the copy, if it ends earlier.
+    """
+    if epoch >= log.leader_epoch:
+        return min(end_offset, log.log_end_offset)
+    _, own_end = log.epoch_end(epoch)
+    return min(end_offset, max(own_end, 0))
+
+
 class Truncation:
     """Cuts logs of one data directory, in the I/O thread, while each is held."""
 
@@ -55,11 +84,36 @@ class Truncation:
         self._offsets = offsets
         self._side_files = side_files
 
+    def read_before(self, log: PartitionLog, offset: int) -> Iterator[None]:
+        """Write a snapshot of the producers at the segment that a cut is in, if there is none.
+
+        The cut then reads only that segment. Yields between small steps: as many segments as were
+        written since the newest snapshot before the cut are read. Raises as `truncate`.
+        """
+        folder = Path(log.folder)
+        bases = [base for base, _, _ in log.segment_entries if base <= offset]
+        names = file_ops.list_folder(log.folder)
+        snapshots = [each for each in offsets_of(names, SNAPSHOT) if each <= offset]
+        newest = snapshots[-1] if snapshots else 0
+        if len(bases) < 2 or newest >= bases[-1]:  # noqa: PLR2004 (none is before the cut's)
+            return
+        content = _snapshot(folder, newest) if snapshots else b""
+        reading = truncation.EarlierProducers(log, bases, content, newest)
+        try:
+            while reading.step(SEGMENT_CHECK_STEP_BYTES):
+                yield
+            if reading.is_known:  # else there is damage, which the cut itself steps over
+                file = folder / file_name(bases[-1], SNAPSHOT)
+                file_ops.write_file_atomic(str(file), reading.snapshot)
+        finally:
+            reading.close()
+
     def truncate(self, log: PartitionLog, offset: int) -> None:
         """Remove all batches that have an offset from `offset` on. StorageError when that fails.
 
         Epochs that begin there or later are removed even if no batch is: a leader's epoch may have
-        begun at the end of this log without one.
+        begun at the end of this log without one. If the damage there begins below the log start,
+        the log begins anew at its start: what was deleted must not be copied again.
         """
         if offset < log.segment_entries[0][0]:
             self.begin_anew(log, offset)
@@ -72,18 +126,14 @@ class Truncation:
                 self._write_epochs(log, epochs)
                 truncation.set_epochs(log, epochs)
             return
-        before, watermark = log.log_end_offset, log.high_watermark
+        start = log.log_start_offset
+        if found.end_offset < start <= offset and log.first_damage == start:
+            self.begin_anew(log, start)
+            return
+        before, readable = log.log_end_offset, _readable(log)
         self._cut(log, found, min(log.log_start_offset, found.end_offset))
         _log.info("log cut: %r offset=%d before=%d", log, offset, before)
-        if log.high_watermark < watermark:
-            _log.warning(
-                "records below the high watermark are removed, they are damaged or their leader"
-                " does not have them: folder=%s records=%d offsets=%d..%d",
-                Path(log.folder).name,
-                watermark - log.high_watermark,
-                log.high_watermark,
-                watermark,
-            )
+        _tell_removed(log, readable)
 
     def begin_anew(self, log: PartitionLog, offset: int) -> None:
         """Remove everything; the log begins, and ends, at an offset. StorageError if that fails.
@@ -91,6 +141,7 @@ class Truncation:
         The files of the log at its old place are emptied first, as by any other cut.
         """
         base_offset, before = log.segment_entries[0][0], log.log_end_offset
+        readable = _readable(log)
         folder = Path(log.folder)
         swap.resolve(folder, {base for base, _, _ in log.segment_entries})
         found = truncation.plan(log, base_offset)
@@ -107,6 +158,7 @@ class Truncation:
             self._write_epochs(log, log.epoch_entries)
         self._side_files.found(log, 0)
         _log.warning("log begun anew: %r end_before=%d", log, before)
+        _tell_removed(log, readable)
 
     def _cut(self, log: PartitionLog, found: truncation.Cut, log_start_offset: int) -> None:
         folder = Path(log.folder)
@@ -135,7 +187,7 @@ class Truncation:
             found.base_offset,
             found.end_offset,
             epochs=epochs,
-            snapshot=file_ops.read_file(str(folder / file_name(offset, SNAPSHOT))) if kept else b"",
+            snapshot=_snapshot(folder, offset) if kept else b"",
             snapshot_offset=offset,
         )
         if end_offset < found.end_offset:
@@ -157,6 +209,22 @@ class Truncation:
             file_ops.write_file_atomic(str(file), checkpoint.leader_epochs(epochs).encode())
 
 
+def _readable(log: PartitionLog) -> tuple[int, int]:
+    return log.log_start_offset, log.high_watermark
+
+
+def _tell_removed(log: PartitionLog, readable: tuple[int, int]) -> None:
+    """Log how many records are gone that could be read before, if any are."""
+    start, watermark = readable
+    end = max(start, log.high_watermark)
+    if end < watermark:
+        _log.warning(
+            "records below the high watermark are removed, they are damaged or their leader"
+            " does not have them: folder=%s records=%d offsets=%d..%d",
+            *(Path(log.folder).name, watermark - end, end, watermark),
+        )
+
+
 @contextmanager
 def _changing(log: PartitionLog) -> Iterator[None]:
     """Report that the disk is full as a failure: the log is half cut."""
@@ -170,6 +238,10 @@ def _epochs_before(log: PartitionLog, end_offset: int) -> list[tuple[int, int]]:
     """Return the epochs of a log that is cut: those that begin before its end."""
     epochs = [(epoch, start) for epoch, start in log.epoch_entries if start < end_offset]
     return epochs or [(0, min(log.log_start_offset, end_offset))]
+
+
+def _snapshot(folder: Path, offset: int) -> bytes:
+    return file_ops.read_file(str(folder / file_name(offset, SNAPSHOT)))
 
 
 def _remove(folder: Path, base_offsets: Iterable[int], suffixes: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -105,15 +106,30 @@ func (f *franzLoad) readGroup(ctx context.Context, process, group string) error 
 	}
 }
 
+// copyAll begins another session when a broker that has stopped refuses a connection: the client
+// returns that for some requests, and it is not known then how the transaction has ended.
 func (f *franzLoad) copyAll(ctx context.Context, process, group string) error {
+	names, number := newNames(process), 0
+	for {
+		err := f.copySession(ctx, process, group, names, &number)
+		var refused *net.OpError
+		if !errors.As(err, &refused) || refused.Op != "dial" {
+			return err
+		}
+	}
+}
+
+func (f *franzLoad) copySession(
+	ctx context.Context, process, group string, names *names, number *int,
+) error {
 	session, err := kgo.NewGroupTransactSession(
 		append(f.member(process, group), kgo.TransactionalID(process))...)
 	if err != nil {
 		return err
 	}
 	defer session.Close()
-	names := newNames(process)
-	for number := 1; ; number++ {
+	for {
+		*number++
 		records, err := franzRead(session.PollFetches(ctx))
 		if err != nil || ctx.Err() != nil {
 			return err
@@ -121,7 +137,7 @@ func (f *franzLoad) copyAll(ctx context.Context, process, group string) error {
 		if len(records) == 0 {
 			continue
 		}
-		transaction := fmt.Sprintf("%s#%d", process, number)
+		transaction := fmt.Sprintf("%s#%d", process, *number)
 		if err := session.Begin(); err != nil {
 			return err
 		}
@@ -141,7 +157,7 @@ func (f *franzLoad) copyAll(ctx context.Context, process, group string) error {
 				promise(record, err)
 			})
 		}
-		commits := first.Err() == nil && number%abortedOneIn != 0
+		commits := first.Err() == nil && *number%abortedOneIn != 0
 		what := fields{"transaction": transaction, "commit": commits}
 		sayCommit(process, group, "invoke", ends)
 		say(process, "end", "invoke", what)

@@ -162,6 +162,18 @@ def test_a_high_watermark_that_moves_ends_a_wait_a_short_time_later(
     assert time.monotonic() - begun > REPLICA_NEWS_DELAY_MS / 2000
 
 
+def test_a_replica_that_follows_in_another_epoch_hears_the_high_watermark_again(
+    cluster: Wire, replica: Replica
+) -> None:
+    write(cluster, 0)
+    assert answered(replica.ask(wanted(0, 2, last=0)))[0]["high_watermark"] == 2
+    lead(cluster.log(), epoch=1)
+
+    replica.send(wanted(0, 2, epoch=1, last=0), max_wait_ms=WAIT_MS)
+
+    assert answered(replica.answer())[0]["high_watermark"] == 2
+
+
 def test_the_replica_that_moves_the_high_watermark_hears_of_it_a_short_time_later(
     cluster: Wire, replica: Replica
 ) -> None:
@@ -641,3 +653,43 @@ def test_a_fetch_is_answered_after_its_time_even_if_nothing_has_changed(replica:
     replica.send(max_wait_ms=20)
 
     assert replica.answer()["responses"] == []
+
+
+# ---- throttles ---------------------------------------------------------------------------------
+
+
+def throttle(cluster: Wire, rate: int) -> PartitionLog:
+    """Throttle the followers of partition 0; return its log."""
+    log = cluster.log()
+    log.throttle(as_leader=True, as_follower=False)
+    cluster.logs.turn.leader_throttle.rate = rate
+    return log
+
+
+def test_a_throttled_replica_gets_no_records_before_more_may_be_copied(
+    cluster: Wire, replica: Replica
+) -> None:
+    throttle(cluster, 1).set_isr([LEADER], 1)
+    for number in (0, 0, 1):
+        write(cluster, number)
+    found = answered(replica.ask(wanted(0, 0, partition_max_bytes=1), wanted(1, 0)))
+    assert found[0]["records"] == placed(BATCH, 0)
+
+    found = answered(replica.ask(wanted(0, 2, last=0), wanted(1, 0)))
+    assert found[1]["records"] == placed(BATCH, 0)
+    assert 0 not in found, "nothing has changed that it may be told"
+    replica.send(max_wait_ms=200)
+    assert replica.is_waiting
+
+    cluster.logs.turn.leader_throttle.rate = (1 << 63) - 1
+    assert answered(replica.answer())[0]["records"] == placed(BATCH, 2)
+
+
+def test_a_replica_in_sync_is_not_throttled(cluster: Wire, replica: Replica) -> None:
+    throttle(cluster, 1)
+    for expected in (0, 2, 4):
+        write(cluster, 0)
+
+        found = answered(replica.ask(wanted(0, expected, last=0 if expected else -1)))
+
+        assert found[0]["records"] == placed(BATCH, expected)

@@ -1,7 +1,10 @@
 """A Produce to a partition with replicas on other brokers, on the native path."""
 
+from pathlib import Path
+
 import pytest
 
+from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker.model.limits import REPLICAS_WAIT_MS
 from tests.support.native_log import Logs, records
@@ -93,6 +96,44 @@ def test_a_wait_for_replicas_ends_after_the_timeout_of_the_request(
     answer = answer_of(client, version)
     assert (answer["error_code"], answer["base_offset"]) == (TIMED_OUT, -1)
     assert led.log_end_offset == 2
+
+
+@pytest.mark.parametrize("is_replicated_before", [False, True])
+def test_a_wait_for_replicas_that_are_added_meanwhile_ends_after_the_timeout(
+    tmp_path: Path, *, is_replicated_before: bool
+) -> None:
+    logs = Logs(tmp_path, CommitThread(0))  # nothing is synced
+    wire = Wire(logs)
+    led = logs.create()
+    wire.serve(led)
+    if is_replicated_before:
+        lead(led)
+    client = wire.connect()
+    client.send(produce(9, (0, BATCH)))
+    assert client.frames() == []
+
+    led.lead(0, LEADER, [LEADER], [LEADER])
+    lead(led)
+    logs.turn.fail_overdue(logs.turn.steady_ms + TIMEOUT_MS)
+    wire.run()
+
+    assert answer_of(client)["error_code"] == TIMED_OUT
+    wire.close()
+    logs.commit.stop()
+    logs.turn.poll_synced()
+
+
+def test_the_first_wait_for_replicas_is_reported(
+    client: Client, led: PartitionLog, logs: Logs
+) -> None:
+    turn, reported = logs.turn, list[tuple[int, int]]()
+    turn.when_awaiting = lambda: reported.append((turn.expiring_count, turn.lagging_count))
+
+    for _ in range(2):
+        client.send(produce(9, (0, BATCH)))
+
+    assert led.log_end_offset == 4
+    assert reported == [(1, 1)], "the replica lags since the log is led"
 
 
 def test_a_wait_ends_at_once_when_too_few_replicas_are_in_sync(

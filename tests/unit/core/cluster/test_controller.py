@@ -387,6 +387,21 @@ def test_what_was_refused_or_is_unknown_is_decided_again_after_a_time(
     assert [each.items for each in office.writes()] == [write.items]
 
 
+@pytest.mark.parametrize("outcome", ["refused", "unknown"])
+def test_a_growth_whose_write_was_lost_is_written_again(outcome: str) -> None:
+    office = Office(settings=ControllerSettings(is_shared=False, internal_factors=(("t", 3),)))
+    topic_id = office.cluster.create("t", (1,))
+    office.refresh()
+    write = next(office.writes())
+
+    getattr(office.controller, outcome)(write, office.now_ms)
+    office.tick(CLUSTER_RETRY_MS / 1_000)
+
+    assert [each.items for each in office.settle()] == [write.items]
+    assert office.cluster.state(topic_id).replicas == (1, 2, 3)
+    assert office.settle() == []
+
+
 def test_a_change_of_unknown_outcome_that_is_applied_late_is_no_second_one(office: Office) -> None:
     topic_id = many(office, 1)
     lost = next(office.writes())
@@ -760,6 +775,49 @@ def test_a_member_that_comes_back_meanwhile_is_elected(caplog: pytest.LogCapture
 
     assert office.leader == 2
     assert "unclean election" not in caplog.text
+
+
+def test_an_unclean_election_is_logged_when_it_is_applied_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    office = Asking()
+    controller = office.controller
+    controller.answered({(office.topic_id, 0): (3, 1, 2)})
+    (write,) = office.writes()
+    assert "unclean election" not in caplog.text, "it is only decided"
+
+    office.change("fail", 3)
+    assert office.cluster.store.transact(*write.transaction) is None
+    controller.refused(write, office.now_ms)
+    office.change("restart", 2)
+    office.tick(1)
+    office.settle()
+
+    assert office.leader == 2
+    assert "unclean election" not in caplog.text
+
+
+@pytest.mark.parametrize("is_applied", [True, False])
+def test_an_unclean_election_of_unknown_outcome_is_logged_if_the_image_shows_it(
+    caplog: pytest.LogCaptureFixture, *, is_applied: bool
+) -> None:
+    office = Asking()
+    controller = office.controller
+    controller.answered({(office.topic_id, 0): (3, 1, 2)})
+    (write,) = office.writes()
+    if is_applied:
+        office.cluster.store.transact(*write.transaction)
+    else:
+        office.change("restart", 2)
+
+    controller.unknown(write, office.now_ms)
+    office.settle()
+    assert "unclean election" not in caplog.text
+    office.tick(1)
+    office.settle()
+
+    assert office.leader == (3 if is_applied else 2)
+    assert caplog.text.count("unclean election") == is_applied
 
 
 def test_replicas_are_asked_again_for_the_next_election() -> None:

@@ -173,6 +173,26 @@ def test_who_leaves_an_isr_that_becomes_too_small_is_in_the_elr_unless_it_has_lo
                 assert set(changed.elr) == {x for x in members if not is_emptied(x, found)}
 
 
+def test_the_last_members_are_known_until_there_are_others() -> None:
+    for found in every_case():
+        state, changed = found.state, next_state(found)
+        if changed is not None:
+            last = state.isr + state.elr
+            is_last = not (changed.isr or changed.elr)
+            assert changed.last_known == tuple(x for x in REPLICAS if is_last and x in last)
+
+
+def test_the_last_known_members_stay_while_none_leads_and_go_with_an_unclean_election() -> None:
+    state = PartitionState(NO_LEADER, 5, 0, REPLICAS, (), 7, last_known=(1, 3))
+    found = Known(state, REVISION, brokers_of(EMPTIED, RUNS, EMPTIED))
+    assert next_state(found, SETTINGS[0]) is None
+
+    changed = next_state(found, SETTINGS[0]._replace(is_unclean_allowed=True), most_first=(2, 1, 3))
+
+    assert changed is not None
+    assert (changed.leader, changed.isr, changed.last_known) == (2, (2,), ())
+
+
 def test_a_member_that_was_not_there_is_known_as_of_the_state_that_named_it_first() -> None:
     for found in every_case():
         changed = next_state(found, SETTINGS[2])

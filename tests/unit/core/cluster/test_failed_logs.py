@@ -47,7 +47,10 @@ class Broker:
             self.machine.image_changed(complete(cluster.image.apply(changes)))
 
     def write(self) -> Write | None:
-        return self.machine.work() if self.machine.has_work else None
+        write = None
+        while write is None and self.machine.has_work:
+            write = self.machine.work()
+        return write
 
     def settle(self) -> None:
         """Apply whatever is written."""

@@ -330,6 +330,10 @@ def test_what_is_no_object_with_a_version_is_refused(kind: str, value: bytes) ->
         {"absent": [[1, -7]]},
         {"absent": [[1, 7, 8]]},
         {"absent": [1]},
+        {"last_known": [3]},  # it has members
+        {"leader": -1, "isr": [], "last_known": [4]},
+        {"leader": -1, "isr": [], "last_known": [1, 1]},
+        {"leader": -1, "isr": [], "last_known": 1},
     ],
 )
 def test_an_impossible_partition_state_is_refused(changed: dict[str, Any]) -> None:
@@ -337,6 +341,12 @@ def test_an_impossible_partition_state_is_refused(changed: dict[str, Any]) -> No
 
     with pytest.raises(StorageError, match="damaged"):
         parse(entry(json.dumps({"version": 1, **fields, **changed}).encode()))
+
+
+def test_the_last_known_members_of_a_partition_without_any_are_kept() -> None:
+    state = PartitionState(NO_LEADER, 5, 0, (1, 2, 3), (), 7, last_known=(1, 3))
+
+    assert records.parse_partition(entry(records.partition_value(state))) == state
 
 
 @pytest.mark.parametrize(

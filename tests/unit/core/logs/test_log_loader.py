@@ -68,6 +68,24 @@ def test_all_logs_become_ready_in_the_given_order() -> None:
     assert run(logs, threads=1) == [log.name for log in logs]
 
 
+def test_all_logs_are_awaited_however_many_begin_to_load_meanwhile() -> None:
+    logs, added = ([SlowLog(f"{name}{number}") for number in range(50)] for name in "ab")
+
+    async def scenario() -> None:
+        job: LogLoader[SlowLog] = LogLoader(
+            asyncio.get_running_loop(), Files(lambda _: None, lambda _: {})
+        )
+        await job.until_all_loaded()  # there is none yet
+        job.when_ready(lambda log: job.start(added, 2) if log is logs[0] else None)
+        job.start(logs, 2)
+        await asyncio.wait_for(job.until_all_loaded(), 60)
+        job.stop()
+
+    asyncio.run(scenario())
+
+    assert not any(each.is_loading for each in (*logs, *added))
+
+
 def test_no_log_is_loaded_twice_or_on_the_loop() -> None:
     logs = [SlowLog(str(number)) for number in range(500)]
     loaded: list[str] = []

@@ -1,10 +1,12 @@
-"""One broker of a cluster: its connections to the others, and how it stops."""
+"""One broker of a cluster: its services, its connections to the others, and how it stops."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from broker._native.log.turn import Turn
 from broker.codec.control_records import Marker
 from broker.core.transactions.commands import Producer
 from broker.core.transactions.other_brokers import OwedMarker
@@ -12,7 +14,12 @@ from broker.model.config import load
 from broker.model.errors import ErrorCode, Unreachable
 from broker.server.cluster import cluster as cluster_module
 from broker.server.cluster.cluster import Cluster
+from broker.server.cluster.failed_logs import GivingUp
+from broker.server.cluster.handover import HandingOver
+from broker.server.cluster.isr import InSync
 from broker.server.cluster.metadata import ClusterMetadata
+from broker.server.cluster.probing import Probing
+from broker.server.cluster.replicating import Replicating
 from tests.unit.core.cluster.clusters import Cluster as SimulatedCluster
 
 _ID = load().integer("node.id")
@@ -78,3 +85,47 @@ def test_a_broker_that_stops_waits_if_another_one_could_lead_what_it_leads(
         assert await Cluster(load(), nothing, metadata)._must_wait() is waits
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("workers", [(), (_ID, _ID + 1)])
+def test_only_brokers_with_own_directories_have_the_services_of_replicas(
+    workers: tuple[int, ...],
+) -> None:
+    ignore = {"when_busy": print, "when_followed": print, "when_unfollowed": print}
+    topics: Any = SimpleNamespace(**ignore)
+    configs: Any = SimpleNamespace(current=load(), when_altered=print)
+    nothing: Any = SimpleNamespace()
+    native: Any = (Turn(None), nothing)
+
+    async def scenario() -> set[type]:
+        cluster = Cluster(load(), nothing, ClusterMetadata(nothing), workers)
+        cluster.know_topics(topics, configs)
+        return {type(each) for each in cluster.services(nothing, native, nothing, nothing)}
+
+    made = asyncio.run(scenario())
+
+    assert HandingOver in made
+    of_replicas = {InSync, GivingUp, Replicating, Probing}
+    assert made & of_replicas == (set() if workers else of_replicas)
+
+
+def test_throttles_have_the_rates_of_the_settings_whenever_those_are_altered() -> None:
+    altered: list[Any] = []
+    topics: Any = SimpleNamespace(when_busy=print, when_followed=print, when_unfollowed=print)
+    settings = ["leader.replication.throttled.rate=5", "follower.replication.throttled.rate=6"]
+    configs: Any = SimpleNamespace(current=load(settings), when_altered=altered.append)
+    nothing: Any = SimpleNamespace()
+    turn = Turn(None)
+    native: Any = (turn, nothing)
+
+    async def scenario() -> None:
+        cluster = Cluster(load(), nothing, ClusterMetadata(nothing))
+        cluster.know_topics(topics, configs)
+        cluster.services(nothing, native, nothing, nothing)
+
+    asyncio.run(scenario())
+    assert (turn.leader_throttle.rate, turn.follower_throttle.rate) == (5, 6)
+
+    altered[0](load(settings[:1]))
+    assert turn.leader_throttle.rate == 5
+    assert turn.follower_throttle.rate == load().integer("follower.replication.throttled.rate")

@@ -40,9 +40,8 @@ class Leader:
         metadata: Any = self.metadata
         metadata.when_changed = self.metadata.callbacks.append
         node = Node(1, metadata, metadata, member, SystemClock(), is_shared=False)
-        held: Any = SimpleNamespace(log=lambda *_: self.log)
         settings = TopicSettings(self.image, ReplicaSettings)
-        self.giving_up = GivingUp(node, held, settings)
+        self.giving_up = GivingUp(node, lambda *_: self.log, settings)
 
     @property
     def leader(self) -> int:

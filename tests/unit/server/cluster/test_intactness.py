@@ -93,13 +93,27 @@ def test_a_directory_that_has_lost_records_is_registered_anew(broker: Broker) ->
 def test_a_loss_that_the_recovery_finds_is_known_before_the_registration(broker: Broker) -> None:
     intact.write(broker.path, 70)
     again = Broker(broker.path)
-    loading = [True, True, False]
 
-    def is_loading() -> bool:
-        if len(loading) == 1:
-            again.intact.lost()
-        return loading.pop(0)
+    async def until_loaded() -> None:
+        await asyncio.sleep(0)
+        again.intact.lost()
 
-    asyncio.run(again.intactness.recovered(is_loading))
+    asyncio.run(again.intactness.recovered(until_loaded))
 
-    assert (again.membership.intact_since, loading) == (NO_EPOCH, [])
+    assert again.membership.intact_since == NO_EPOCH
+
+
+def test_a_recovery_that_takes_long_does_not_delay_the_registration_for_ever(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "broker.server.cluster.intactness"
+    monkeypatch.setattr(f"{module}.RECOVERED_BEFORE_JOINING_SECONDS", 0.001)
+    intact.write(broker.path, 70)
+    again = Broker(broker.path)
+
+    async def for_ever() -> None:
+        await asyncio.Event().wait()
+
+    asyncio.run(again.intactness.recovered(for_ever))
+
+    assert again.membership.intact_since == 70

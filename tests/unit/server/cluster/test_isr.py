@@ -42,7 +42,7 @@ class Leader:
     """Broker 1, which leads partition 0 of a topic of three replicas."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in ("REPLICAS_CHECKED_SECONDS", "REPLICAS_IDLE_SECONDS"):
+        for name in ("REPLICAS_CHECKED_SECONDS", "REPLICAS_LAG_SECONDS_MIN"):
             monkeypatch.setattr(f"broker.server.cluster.isr.{name}", 0.001)
         self.cluster = MemoryCluster(1, 2, 3)
         broker = self.cluster.broker(1)
@@ -53,11 +53,14 @@ class Leader:
         key = records.partition_key(self.topic_id, 0)
         self.cluster.store.transact([], [Put(key, records.partition_value(state))])
         self.metadata.catch_up()
-        self.log = ReplicatedLog(self.topic_id, broker.topics.plan_config)
+        log: Any = ReplicatedLog(self.topic_id, broker.topics.plan_config)
+        self.log: ReplicatedLog = log
         self.turn: Any = SimpleNamespace(
             isr_events=[],
             steady_ms=10 * LAG_MS,
             expiring_count=1,
+            lagging_count=1,
+            scans=0,
             overdue=[],
             lagging=[],
             fail_overdue=self.fail_overdue,
@@ -70,11 +73,11 @@ class Leader:
         metadata.when_changed = self.metadata.callbacks.append
         node = Node(1, metadata, metadata, member, SystemClock(), is_shared=False)
         turn: Any = self.turn
-        led: Any = SimpleNamespace(log=lambda *_: self.log)
         settings = TopicSettings(image, ReplicaSettings)
-        self.in_sync = InSync(node, led, turn, settings, LAG_MS)
+        self.in_sync = InSync(node, lambda *_: log, turn, settings, LAG_MS)
 
     def lag_scan(self, *_: int) -> Any:
+        self.turn.scans += 1
         return self.turn.lagging
 
     def fail_overdue(self, now_ms: int) -> None:
@@ -197,3 +200,32 @@ def test_acknowledgements_that_are_overdue_are_failed_only_while_there_are_some(
     leader.run_until(lambda: leader.isr == (1,))
 
     assert leader.turn.overdue == []
+
+
+def test_nothing_is_looked_at_while_no_log_waits_for_a_follower(leader: Leader) -> None:
+    turn = leader.turn
+    turn.expiring_count = turn.lagging_count = 0
+    turns = iter(range(30))
+
+    def has_passed() -> bool:
+        turn.steady_ms += LAG_MS
+        return next(turns, None) is None
+
+    leader.run_until(has_passed)
+
+    assert (turn.scans, turn.overdue) == (1, []), "a scan at the start only"
+
+
+def test_a_log_that_begins_to_wait_for_a_follower_is_looked_at(leader: Leader) -> None:
+    turn = leader.turn
+    turn.expiring_count = turn.lagging_count = 0
+    turns = iter(range(10))
+
+    def is_looked_at() -> bool:
+        turn.steady_ms += LAG_MS
+        if next(turns, None) == 5:
+            turn.expiring_count = turn.lagging_count = 1
+            turn.when_awaiting()
+        return turn.scans > 1 and turn.overdue
+
+    leader.run_until(is_looked_at)

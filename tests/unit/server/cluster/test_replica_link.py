@@ -24,8 +24,11 @@ class Link:
         self.side.create(1)
         self.side.found[0].follow(0)
         turn, poller = self.side.logs.turn, self.side.wire.poller
-        fetching = Fetching(turn, poller, 3, 500, 1, 10 << 20, 1 << 20, 30_000)
-        self.link = ReplicaLink(1, fetching, 7, lambda _: SOMEWHERE, lambda: None, lambda _: None)
+        fetching = Fetching(
+            *(turn, poller, lambda _: SOMEWHERE, lambda _: None),
+            *(3, 500, 1, 10 << 20, 1 << 20, 30_000),
+        )
+        self.link = ReplicaLink(1, fetching, 7, lambda: None)
 
     def add(self) -> None:
         self.link.add(self.side.found[0], (TOPIC_ID, 0), 0)

@@ -131,11 +131,13 @@ class Brokers:
             self.addresses[broker_id] = side.listen()
         self.own.drive()
         turn, poller = self.own.logs.turn, self.own.wire.poller
-        fetching = Fetching(turn, poller, SELF, 500, 1, 10 << 20, 1 << 20, 30_000)
+        fetching = Fetching(
+            *(turn, poller, self.addresses.get, lambda _: None),
+            *(SELF, 500, 1, 10 << 20, 1 << 20, 30_000),
+        )
         node: Any = self.node
         self.losses: list[int] = []  # the registration at each
-        self.replicating = Replicating(node, self.logs, self.cutting, fetching, self.addresses.get)
-        self.replicating.lose_with(self._lose)
+        self.replicating = Replicating(node, self.logs, self.cutting, fetching, self._lose)
         self._running = asyncio.ensure_future(self.replicating.run())
 
     async def _lose(self) -> None:
@@ -372,6 +374,25 @@ async def test_a_replica_that_ends_before_its_leader_begins_is_begun_anew(tmp_pa
         all_of_them.leaders[1].logs.sync(leading)
         leading.move_log_start(5)
         all_of_them.lead(1)
+
+        all_of_them.follow()
+
+        await all_of_them.until(lambda: bool(all_of_them.cutting.cut))
+        assert all_of_them.cutting.cut == [("begin anew", 0, 5)]
+
+
+@in_a_loop
+async def test_an_empty_replica_that_begins_after_its_leaders_end_is_begun_anew(
+    tmp_path: Path,
+) -> None:
+    async with brokers(tmp_path) as all_of_them:
+        leading = all_of_them.leaders[1].found[0]
+        appended(leading, records(5))
+        appended(leading, records())
+        all_of_them.leaders[1].logs.sync(leading)
+        leading.move_log_start(5)
+        all_of_them.lead(1)
+        truncation.recreate(all_of_them.own.found[0], 100)
 
         all_of_them.follow()
 

@@ -10,8 +10,8 @@ from broker.core.cluster import records
 from broker.core.cluster.records import PartitionState, TopicRecord
 from broker.core.service import Service
 from broker.model.clock import SystemClock
-from broker.server.cluster.cluster import _Served
 from broker.server.cluster.handover import HandingOver
+from broker.server.cluster.logs import Logs
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.storage.metadata import Put, topic_key
 from tests.support.memory_cluster import MemoryCluster, MemoryMetadata
@@ -140,7 +140,7 @@ def test_a_partition_that_is_handed_over_is_followed_without_the_others_of_its_t
         async def follow(self, name: str, partitions: object = None) -> None:
             followed.append((name, partitions))
 
-    asyncio.run(_Served(Topics()).stop_serving(_TOPIC_ID, 7))  # type: ignore[arg-type]
+    asyncio.run(Logs(Topics()).stop_serving(_TOPIC_ID, 7))  # type: ignore[arg-type]
 
     assert followed == [("t", (7,))]
 

@@ -52,6 +52,20 @@ def test_an_already_renamed_folder_is_left_alone(tmp_path: Path) -> None:
     assert names(tmp_path) == [f"t-1.{id_to_text(ID)}-delete"]
 
 
+def test_a_partition_moves_away_although_its_folder_of_an_earlier_move_is_still_there(
+    tmp_path: Path,
+) -> None:
+    folders = DeletedFolders(tmp_path)
+    earlier = make(tmp_path, "t-1", files=5)
+    assert folders.put_away_moved("t", ID, 1) == [deleted_folder(earlier, ID)]
+    make(tmp_path, "t-1", files=2)
+
+    [renamed] = folders.put_away_moved("t", ID, 1)
+
+    assert names(tmp_path) == [renamed.name]
+    assert len([*renamed.glob("*.log")]) == 2
+
+
 @pytest.mark.parametrize(
     ("owner", "is_name_taken", "goes"),
     [

@@ -6,7 +6,7 @@ import pytest
 
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
-from broker.storage.recovery.log_settings import is_plain
+from broker.storage.recovery.log_settings import is_plain, throttled
 from tests.unit.storage.broker_run import TOPIC_ID, BrokerRun
 
 
@@ -38,3 +38,17 @@ def test_a_log_has_the_flags_that_protocols_derive_from_its_topics_configuration
 
     assert [*flags, log.protocol_flags] == [5, 6, 6]
     run.kill()
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"), [("", False), ("3:1,7:2", True), ("7:1,3:2", False), ("*", True)]
+)
+def test_a_replica_is_throttled_where_its_topic_names_it_or_all(
+    listed: str, *, expected: bool
+) -> None:
+    broker = load(["node.id=1"])
+    leader = TopicConfig({"leader.replication.throttled.replicas": listed}, broker)
+    follower = TopicConfig({"follower.replication.throttled.replicas": listed}, broker)
+
+    assert throttled(3, leader) == {"as_leader": expected, "as_follower": False}
+    assert throttled(3, follower) == {"as_leader": False, "as_follower": expected}

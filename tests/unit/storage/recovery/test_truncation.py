@@ -12,6 +12,8 @@ from broker.segments import text_files
 from broker.segments.digests import Digest
 from broker.segments.names import ABORTED, INDEX, LOG, TIME_INDEX, file_name
 from broker.storage.files import digests
+from broker.storage.recovery import truncation
+from broker.storage.recovery.truncation import cut_point
 from tests.support.batches import header
 from tests.support.cut_log import CutLog, content_of, files_of, kept, reading, state_of
 from tests.support.native_log import NOW_MS, appended, records
@@ -212,6 +214,10 @@ def test_the_high_watermark_below_the_cut_stays(broker: CutLog) -> None:
     assert log.high_watermark == log.log_end_offset == 9
 
 
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+
+
 def test_records_below_the_high_watermark_are_counted_in_a_warning(
     broker: CutLog, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -219,8 +225,22 @@ def test_records_below_the_high_watermark_are_counted_in_a_warning(
 
     broker.cut(the_log(broker), 9)
 
-    warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert any("records=3 offsets=9..12" in each for each in warnings)
+    assert any("records=3 offsets=9..12" in each for each in warnings(caplog))
+
+
+def test_readable_records_of_a_log_begun_anew_before_them_are_counted_in_a_warning(
+    broker: CutLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    grown(broker)
+    log = the_log(broker)
+    broker.begin_anew(log, 100)  # after all of them: the leader has deleted them, too
+    assert not any("records=" in each for each in warnings(caplog))
+    appended(log, records(2))
+    broker.finish(log)
+
+    broker.cut(log, 50)
+
+    assert any("records=2 offsets=100..102" in each for each in warnings(caplog))
 
 
 def test_a_digest_of_the_segment_that_grows_again_is_removed(broker: CutLog) -> None:
@@ -299,6 +319,87 @@ def test_a_log_with_damaged_records_is_cut_before_them(
     assert len(stored) == damage + 5
     after = CutLog(broker.path, COMMIT).open()
     assert (after.first_damage, content_of(after)) == (None, stored)
+
+
+@pytest.mark.parametrize("start", [1, 2])
+def test_a_cut_before_damage_that_is_partly_deleted_keeps_the_log_start(
+    broker: CutLog, start: int
+) -> None:
+    bases = grown(broker)
+    log = the_log(broker)
+    file = Path(log.folder) / file_name(bases[1], LOG)
+    file.write_bytes(b"")
+    log.move_log_start(bases[1] + start)
+    broker.partitions.note_log_starts([(log, log.log_start_offset)])
+    broker.partitions.write_log_starts()
+    (broker.path / text_files.RECOVERY_POINTS).unlink()
+    again = CutLog(broker.path, COMMIT)
+    log = again.open()
+    assert log.first_damage == log.log_start_offset == bases[1] + start
+
+    again.cut(log, log.first_damage)
+
+    assert (log.log_start_offset, log.log_end_offset) == (bases[1] + start,) * 2
+    assert log.first_damage is None
+    assert appended(log, records(2)) == bases[1] + start
+    again.finish(log)
+    stored = content_of(log)
+    after = CutLog(broker.path, COMMIT).open()
+    assert (after.log_start_offset, content_of(after)) == (bases[1] + start, stored)
+
+
+def test_a_copy_is_cut_at_the_smaller_of_both_ends_of_the_common_epoch(broker: CutLog) -> None:
+    log = broker.make()
+    log.start_epoch(4)
+    appended(log, records(2))
+    log.start_epoch(6)
+    appended(log, records())
+
+    assert cut_point(log, 4, 9) == 2  # its own epoch 4 ends at 2
+    assert cut_point(log, 4, 1) == 1
+    assert cut_point(log, 5, 9) == 2
+    assert cut_point(log, 6, 9) == 3
+    assert cut_point(log, -1, 9) == 0
+
+
+def without_snapshots(broker: CutLog, rng: Random) -> PartitionLog:
+    """Make a log of many segments, of which no snapshot of the producers is left."""
+    log = broker.make()
+    broker.grow(log, rng, 60)
+    broker.finish(log)
+    for file in Path(log.folder).glob("*.snapshot"):
+        file.unlink()
+    return log
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_before_a_cut_far_back_the_producers_are_read_in_steps(
+    broker: CutLog, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    log = without_snapshots(broker, Random(seed))
+    bases = [base for base, _, _ in log.segment_entries]
+    base = bases[len(bases) // 2]
+    stored = content_of(log)
+    monkeypatch.setattr(truncation, "SEGMENT_CHECK_STEP_BYTES", 100)
+
+    steps = list(broker.partitions.read_before_cut(log, base + 1))
+
+    assert len(steps) > 3 * len(bases) // 2
+    snapshot = Path(log.folder) / file_name(base, ".snapshot")
+    expected = reading(broker.path / "reading", broker.turn, kept(stored, base))
+    assert snapshot.read_bytes() == expected.producer_snapshot()[1]
+
+
+def test_damage_before_a_cut_is_left_to_the_cut_itself(broker: CutLog) -> None:
+    log = without_snapshots(broker, Random(1))
+    bases = [base for base, _, _ in log.segment_entries]
+    file = Path(log.folder) / file_name(bases[1], LOG)
+    file.write_bytes(b"?" + file.read_bytes()[1:])
+
+    broker.cut(log, bases[-1])
+
+    assert log.log_end_offset == bases[-1]
+    assert not list(Path(log.folder).glob("*.snapshot"))
 
 
 def test_epochs_of_what_a_crash_has_lost_are_removed_durably(broker: CutLog) -> None:

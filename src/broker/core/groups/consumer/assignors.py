@@ -1,4 +1,4 @@
-"""The server-side assignors, by name."""
+"""The server-side assignors, by name; like those of Kafka 4.3, none looks at racks."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

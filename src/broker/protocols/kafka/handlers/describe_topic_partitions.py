@@ -121,13 +121,12 @@ def _partition(
     number: int, leadership: "Leadership"
 ) -> "bodies.DescribeTopicPartitionsResponsePartition":
     found = describe_partition(number, leadership)
-    # The last member of an ISR stays in it, so there is no other last known one. Null would be
-    # valid for both lists, but the Java client fails on it.
+    # Null would be valid for both lists, but the Java client fails on it.
     return {
         **found,
         "offline_replicas": found["offline_replicas"],
         "eligible_leader_replicas": list(leadership.elr),
-        "last_known_elr": [],
+        "last_known_elr": list(leadership.last_known),
     }
 
 

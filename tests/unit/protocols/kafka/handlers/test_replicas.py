@@ -74,6 +74,16 @@ def test_described_topics_have_their_eligible_leader_replicas_too() -> None:
     assert partition["offline_replicas"] == [3]
 
 
+def test_a_described_partition_without_members_has_its_last_known_ones() -> None:
+    told = WITHOUT_LEADER._replace(isr=(), elr=(), last_known=(2, 3))
+
+    answer = broker_of(told).ask(DESCRIBE_TOPICS, 0, topics=[{"name": "t"}])
+
+    partition = only(only(answer["topics"])["partitions"])
+    assert partition["eligible_leader_replicas"] == []
+    assert partition["last_known_elr"] == [2, 3]
+
+
 # ---- reassignments that are under way
 
 MOVING = Leadership(1, 5, (2, 3, 1), (1,), adding=(2, 3), removing=(1,))
