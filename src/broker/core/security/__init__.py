@@ -1,0 +1,1 @@
+"""Who may do what: users, permissions, quotas, and the audit of all of it."""
