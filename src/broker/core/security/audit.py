@@ -4,10 +4,10 @@
     security.audit(Decision(...))  what the authorizer has decided about one resource
     security.audit(Account(...))   a user, a token or a credential that was made, changed, deleted
 
-The audit decides by itself which events are recorded: callers tell everything that it `wants`, and
-ask nothing about settings. An event is put in a bounded queue; server/auditing.py writes the queue.
-What `audit` returns says whether the request may go on: with `polylog.audit.fail.closed` it is false
-while events cannot be written, and the caller refuses the request as not authorized.
+The audit decides by itself which events are recorded: callers tell everything that it `wants`.
+An event is put in a bounded queue; server/auditing.py writes the queue. What `audit` returns says
+whether the request may go on: with `polylog.audit.fail.closed` it is false while events cannot be
+written, and the caller refuses the request as not authorized.
 """
 
 from collections.abc import Callable, Collection
