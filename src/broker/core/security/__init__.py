@@ -1,4 +1,4 @@
-"""Who may do what: the parts of access control that protocols use, in one tuple, without logic."""
+"""Who may do what: users, permissions, quotas, and the audit of all of it."""
 
 from typing import NamedTuple
 
