@@ -1,6 +1,17 @@
-"""Limits of the audit, of key files and of secrets."""
+"""The limits of access control: what is stored, what clients may ask, what is recorded."""
 
 from typing import Final
+
+from broker.model.limits import KIB, METADATA_KEY_BYTES_MAX
+
+# Entries of each kind in the metadata store (core/cluster/security_entries.py). All are in memory,
+# about 0.6 KB each, and a start reads them; etcd sends 250 of them in 1 ms.
+ACLS_MAX: Final = 20_000
+SCRAM_CREDENTIALS_MAX: Final = 20_000
+DELEGATION_TOKENS_MAX: Final = 20_000
+CLIENT_QUOTAS_MAX: Final = 20_000
+SECURITY_VALUE_BYTES_MAX: Final = 16 * KIB
+SECURITY_NAME_BYTES_MAX: Final = METADATA_KEY_BYTES_MAX - 64  # the prefix and the kind precede it
 
 # A text from a client in an audit event, such as the name that a failed login claimed.
 AUDIT_TEXT_CHARACTERS_MAX: Final = 512
