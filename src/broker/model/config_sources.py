@@ -45,7 +45,9 @@ def _from_overrides(overrides: Iterable[str], faults: list[str]) -> Iterator[Giv
         if equals:
             yield Given(name.strip(), text, "command line")
         else:
-            faults.append(f"--set {override}: expected NAME=VALUE")
+            # Without what does not look like a name: it may be a password.
+            name = re.sub(r"[^\w.].*", "...", override, flags=re.DOTALL)
+            faults.append(f"--set {name}: expected NAME=VALUE")
 
 
 def _from_environment(environment: Mapping[str, str], faults: list[str]) -> Iterator[Given]:
