@@ -26,6 +26,7 @@ from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import StepBudget
 from broker.core.session import Session
 from broker.core.topics.lookup import led_log, topic_by_id, topic_by_name
+from broker.core.topics.topic import AUDIT_TOPIC
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PRODUCE_BYTES_PER_STEP, PRODUCE_NAME_BYTES
 from broker.protocols.base import Answer
@@ -110,6 +111,7 @@ def _batch(request: "_Request", session: Session, place: Place, records: bytes |
         topic = topic_by_name(broker.topics, place.name)
     if topic.is_internal and not (
         request.client_id == _ADMIN_CLIENT
+        and topic.name != AUDIT_TOPIC
         and broker.config.flag("polylog.internal.topics.writable")
     ):
         text = f"'{topic.name}' belongs to the broker"
