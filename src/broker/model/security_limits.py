@@ -15,3 +15,9 @@ SECURITY_NAME_BYTES_MAX: Final = METADATA_KEY_BYTES_MAX - 64  # the prefix and t
 
 # A text from a client in an audit event, such as the name that a failed login claimed.
 AUDIT_TEXT_CHARACTERS_MAX: Final = 512
+
+# Decisions of the authorizer that are kept until an entry changes: 0.3 KB each.
+DECISIONS_KEPT_MAX: Final = 20_000
+# Topics per principal and address whose permissions the native paths know: 16 bytes each.
+PERMITTED_TOPICS_MAX: Final = 8_192
+ACLS_PER_STEP: Final = 500  # compared with a filter, about 1 ms
