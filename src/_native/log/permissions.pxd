@@ -1,5 +1,5 @@
 from cpython.object cimport PyObject
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.log.topic_table cimport TopicEntry, TopicTable
 
@@ -30,9 +30,11 @@ cdef class Permissions:
     cdef uint32_t capacity
     cdef uint32_t count
     cdef bint acts_for_cluster            # may copy partitions, as brokers do
+    cdef set transactional_ids            # as bytes: transactions that it may write
 
     cdef bint allows(self, TopicEntry topic, uint8_t bits) noexcept
     cdef bint allows_copies(self) noexcept
+    cdef bint allows_transaction(self, const uint8_t* transactional_id, int32_t size)
     cdef PermittedTopic* slot_of(self, PyObject* topic) noexcept
     cdef void follow_epoch(self) noexcept
     cdef void forget(self) noexcept

@@ -7,6 +7,7 @@ allowed.
 """
 
 cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdlib cimport calloc, free
 
@@ -16,6 +17,7 @@ cdef enum:
     CAPACITY_MIN = 16
 
 cdef uint32_t TOPICS_MAX = security_limits.PERMITTED_TOPICS_MAX
+cdef Py_ssize_t TRANSACTIONAL_IDS_MAX = security_limits.PERMITTED_TRANSACTIONAL_IDS_MAX
 
 READ = MAY_READ
 WRITE = MAY_WRITE
@@ -42,6 +44,7 @@ cdef class Permissions:
         self.topics = topics
         self.is_unlimited = is_unlimited
         self.known_epoch = epoch.number
+        self.transactional_ids = set()
 
     def __dealloc__(self):
         self.forget()
@@ -70,6 +73,13 @@ cdef class Permissions:
         self.follow_epoch()
         self.acts_for_cluster = True
 
+    def allow_transaction(self, str transactional_id not None):
+        """Keep until the next epoch that the transactions of a producer may be written."""
+        self.follow_epoch()
+        if len(self.transactional_ids) >= TRANSACTIONAL_IDS_MAX:
+            self.transactional_ids.clear()
+        self.transactional_ids.add(transactional_id.encode())
+
     def knows(self, str topic not None, int bits):
         """Return whether these operations on a topic are known to be allowed."""
         cdef TopicEntry entry = self.topics.find(topic)
@@ -87,6 +97,13 @@ cdef class Permissions:
         self.follow_epoch()
         return self.is_unlimited or self.acts_for_cluster
 
+    cdef bint allows_transaction(self, const uint8_t* transactional_id, int32_t size):
+        """Return whether a producer's transactions may be written."""
+        self.follow_epoch()
+        return self.is_unlimited or (
+            PyBytes_FromStringAndSize(<const char*>transactional_id, size)
+            in self.transactional_ids)
+
     cdef PermittedTopic* slot_of(self, PyObject* topic) noexcept:
         # Returns the slot of a topic, or the empty one where it would be: half of them are.
         cdef uint32_t slot = <uint32_t>(
@@ -98,6 +115,8 @@ cdef class Permissions:
     cdef void follow_epoch(self) noexcept:
         if self.known_epoch != self.epoch.number:
             self.forget()
+            self.acts_for_cluster = False
+            self.transactional_ids = set()
             self.known_epoch = self.epoch.number
 
     cdef void forget(self) noexcept:
@@ -105,7 +124,6 @@ cdef class Permissions:
         cdef uint32_t capacity = self.capacity, i
         self.slots = NULL
         self.capacity = self.count = 0
-        self.acts_for_cluster = False
         for i in range(capacity):
             if slots[i].topic != NULL:
                 Py_DECREF(<object>slots[i].topic)

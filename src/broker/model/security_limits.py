@@ -20,4 +20,5 @@ AUDIT_TEXT_CHARACTERS_MAX: Final = 512
 DECISIONS_KEPT_MAX: Final = 20_000
 # Topics per principal and address whose permissions the native paths know: 16 bytes each.
 PERMITTED_TOPICS_MAX: Final = 8_192
+PERMITTED_TRANSACTIONAL_IDS_MAX: Final = 1_024
 ACLS_PER_STEP: Final = 500  # compared with a filter, about 1 ms

@@ -97,7 +97,7 @@ class Authorizer:
 
     def permissions(self, principal: Principal, host: str) -> Permissions:
         """Return what the native paths know of a principal and address."""
-        key = str(principal), self._scope(host)
+        key = str(principal), host
         found = self._permissions.get(key)
         if found is None:
             found = Permissions(self._epoch, self._topics, is_unlimited=self.is_super(principal))
@@ -164,7 +164,6 @@ class Authorizer:
                 _log.error("only super users are allowed anything: error=%s", error)
         self._decided.clear()
         self._epoch.advance()
-        # The next native request of each is decided anew.
 
     def _add(self, name: str, acl: Acl) -> None:
         self._acls[name] = acl
