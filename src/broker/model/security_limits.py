@@ -34,3 +34,10 @@ AUDIT_TOPIC_LINES_MAX: Final = 8_192
 AUDIT_STOP_SECONDS: Final = 5
 AUDIT_TOPIC_BATCH_BYTES: Final = 256 << 10
 AUDIT_TOPIC_RETRY_MS: Final = 2_000
+
+# Decisions of the authorizer that are kept until an entry changes: 0.3 KB each.
+DECISIONS_KEPT_MAX: Final = 20_000
+# Topics per principal and address whose permissions the native paths know: 16 bytes each.
+PERMITTED_TOPICS_MAX: Final = 8_192
+PERMITTED_TRANSACTIONAL_IDS_MAX: Final = 1_024
+ACLS_PER_STEP: Final = 500  # compared with a filter, about 1 ms

@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from broker.core.security.audit import Audit
+    from broker.core.security.authorizer import Authorizer
 
 
 class Security(NamedTuple):
     """The parts of access control; a part that is None is not configured, and costs nothing."""
 
+    authorizer: "Authorizer | None" = None
     audit: "Audit | None" = None
