@@ -24,7 +24,9 @@ class Noted(NamedTuple):
 class AuditQueue:
     """Holds events until they are written; used by the loop only."""
 
-    def __init__(self, events_max: int, *, is_fail_closed: bool, wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, events_max: int, *, is_fail_closed: bool, wall_ms: Callable[[], int]
+    ) -> None:
         """Hold nothing yet.
 
         Args:
