@@ -38,6 +38,7 @@ FILE_SYSCALLS = (
 # Everything else on files uses broker._native.kernel.file_ops.
 FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "unlink"}
 MAY_USE_FILES = {
+    "cli/audit.py": {"open"},  # the user's copy of an audit
     "cli/metadata.py": {"read_text"},  # the user's export
     "codec/schema.py": {"open"},  # its own table of messages
     "model/config_sources.py": {"read_text"},  # the user's settings
