@@ -8,11 +8,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from broker._native.kernel import heap, process
+from broker._native.kernel import heap
 from broker.cli.banner import banner
 from broker.model.address import Address
 from broker.model.clock import SystemClock
 from broker.model.config import Config, find_broker_setting, load, value_to_text
+from broker.model.config_sources import COMMAND_LINE
+from broker.model.secret_file import check_secret_file
+from broker.model.setting import Kind
 from broker.server.garbage_collection import bound_collections
 from broker.server.log_lines import FORMAT, LineLimit
 
@@ -53,7 +56,7 @@ def run(config: Config) -> int:
     os.umask(0o077)
     heap.bound_what_is_kept()
     if _holds_secrets(config):
-        process.forbid_dumps()
+        _forbid_core_dumps()
     _raise_descriptor_limit()
     logging.basicConfig(
         stream=sys.stderr, level=config.text("polylog.log.level").upper(), format=FORMAT
@@ -109,6 +112,17 @@ def _holds_secrets(config: Config) -> bool:
         or any(find_broker_setting(name).kind is Kind.PASSWORD for name in config.origins)
         or any(map(config.is_given, _SECRET_FILES))
     )
+
+
+def _forbid_core_dumps() -> None:
+    """Leave no core file, whose reader would find keys and passwords in it.
+
+    A limit of 1 byte also keeps the kernel from piping the dump to a program such as systemd's,
+    which it does with a limit of 0; see core(5).
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    limit = min(1, hard) if hard != resource.RLIM_INFINITY else 1
+    resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
 
 
 def _raise_descriptor_limit() -> None:
