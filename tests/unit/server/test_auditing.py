@@ -5,7 +5,7 @@ import errno
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -15,10 +15,12 @@ from broker.core.security.audit_chain import check
 from broker.core.security.ocsf import Producer
 from broker.model.errors import StorageError
 from broker.model.security_limits import AUDIT_EVENTS_PER_WRITE
-from broker.server.audit_topic import AuditTopic
 from broker.server.auditing import Auditing, Settings
 from broker.storage.files.audit_file import AuditFile
 from tests.support.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from broker.server.audit_topic import AuditTopic
 
 PEER = Peer("127.0.0.1", "SASL_SSL", "kafka")
 KEY = b"a key"
@@ -67,8 +69,8 @@ def users(path: Path) -> list[str]:
 
 
 def _user(fields: dict[str, Any]) -> str:
-    if fields["class_uid"] == 6002:  # noqa: PLR2004 - Application Lifecycle
-        return "start" if fields["activity_id"] == 3 else "stop"  # noqa: PLR2004
+    if fields["class_uid"] == 6002:
+        return "start" if fields["activity_id"] == 3 else "stop"
     return str(fields["user"]["name"])
 
 
