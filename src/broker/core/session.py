@@ -7,6 +7,7 @@ from broker.model.listener import UNSECURED, ListenerConfig
 from broker.model.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from broker._native.log.permissions import Permissions
     from broker.core.links import Upstreams
 
 
@@ -14,6 +15,7 @@ class Session:
     """One connection, as the protocols see it; the connection itself is native."""
 
     __slots__ = (
+        "_principal",
         "broker",
         "client_host",
         "is_forwarded",
@@ -21,7 +23,9 @@ class Session:
         "listener_host",
         "listener_port",
         "login",
-        "principal",
+        "permissions",
+        "protocol",
+        "request",
         "state",
         "upstreams",
     )
@@ -41,11 +45,27 @@ class Session:
         self.listener_host = listener_host
         self.listener_port = listener_port
         self.listener = listener
+        self.permissions: Permissions | None = None  # what the native paths know; None: no ACLs
         self.principal = principal
+        # What is being served, where ACLs decide (core/access.py).
+        self.protocol = self.request = ""
         self.login: object = None  # the state of its SASL login; None: its listener has none
         self.state: object = None  # its protocol's state of this connection
         self.is_forwarded = False  # another broker forwards requests of its clients on it
         self.upstreams: Upstreams | None = None  # its links to other brokers, once it needs one
+
+    @property
+    def principal(self) -> Principal:
+        """Who it acts for."""
+        return self._principal
+
+    @principal.setter
+    def principal(self, principal: Principal) -> None:
+        """Let it act for someone, from the next request on; the native paths know that at once."""
+        self._principal = principal
+        authorizer = self.broker.security.authorizer
+        if authorizer is not None:
+            self.permissions = authorizer.permissions(principal, self.client_host)
 
     @property
     def java_host(self) -> str:

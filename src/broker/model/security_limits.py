@@ -1,12 +1,24 @@
-"""The limits of access control: what one broker or cluster keeps, and what a request may ask."""
+"""The limits of access control: what is stored, what clients may ask, what is recorded."""
+
+from typing import Final
 
 from broker.model.limits import KIB, METADATA_KEY_BYTES_MAX
 
 # Entries of each kind in the metadata store (core/cluster/security_entries.py). All are in memory,
 # about 0.6 KB each, and a start reads them; etcd sends 250 of them in 1 ms.
-ACLS_MAX = 20_000
-SCRAM_CREDENTIALS_MAX = 20_000
-DELEGATION_TOKENS_MAX = 20_000
-CLIENT_QUOTAS_MAX = 20_000
-SECURITY_VALUE_BYTES_MAX = 16 * KIB
-SECURITY_NAME_BYTES_MAX = METADATA_KEY_BYTES_MAX - 64  # the rest is for the prefix and the kind
+ACLS_MAX: Final = 20_000
+SCRAM_CREDENTIALS_MAX: Final = 20_000
+DELEGATION_TOKENS_MAX: Final = 20_000
+CLIENT_QUOTAS_MAX: Final = 20_000
+SECURITY_VALUE_BYTES_MAX: Final = 16 * KIB
+SECURITY_NAME_BYTES_MAX: Final = METADATA_KEY_BYTES_MAX - 64  # the prefix and the kind precede it
+
+# A text from a client in an audit event, such as the name that a failed login claimed.
+AUDIT_TEXT_CHARACTERS_MAX: Final = 512
+
+# Decisions of the authorizer that are kept until an entry changes: 0.3 KB each.
+DECISIONS_KEPT_MAX: Final = 20_000
+# Topics per principal and address whose permissions the native paths know: 16 bytes each.
+PERMITTED_TOPICS_MAX: Final = 8_192
+PERMITTED_TRANSACTIONAL_IDS_MAX: Final = 1_024
+ACLS_PER_STEP: Final = 500  # compared with a filter, about 1 ms

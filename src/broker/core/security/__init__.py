@@ -1,7 +1,14 @@
-"""Who may do what: the parts of access control that protocols use, in one tuple, without logic."""
+"""Who may do what: users, permissions, quotas, and the audit of all of it."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from broker.core.security.audit import Audit
+    from broker.core.security.authorizer import Authorizer
 
 
 class Security(NamedTuple):
     """The parts of access control; a part that is None is not configured, and costs nothing."""
+
+    authorizer: "Authorizer | None" = None
+    audit: "Audit | None" = None

@@ -7,6 +7,7 @@ v5 between each other, and any client may.
 from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import ascending, in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import check_exists, topic_by_name
 from broker.core.topics.topic import TRANSACTIONS_TOPIC
@@ -21,6 +22,7 @@ from broker.model.limits import (
 )
 from broker.protocols.kafka import transactions
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import topics_of, unique_partitions
 
 if TYPE_CHECKING:
@@ -119,4 +121,13 @@ async def _results(
     return await topics_of(rows, lambda name, its: {"name": name, "results_by_partition": its})
 
 
-API = Api(24, "AddPartitionsToTxn", range(6), handle)
+API = Api(
+    24,
+    "AddPartitionsToTxn",
+    range(6),
+    handle,
+    (
+        *on_each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, ResourceType.TOPIC),
+        *on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ),
+)

@@ -7,11 +7,13 @@ Kafka the directory is checked before the partition.
 from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import topics_of
 
 if TYPE_CHECKING:
@@ -50,4 +52,11 @@ def _error(session: Session, name: str, partition: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
-API = Api(34, "AlterReplicaLogDirs", range(3), handle, lambda _: {"results": []})
+API = Api(
+    34,
+    "AlterReplicaLogDirs",
+    range(3),
+    handle,
+    on_each(Operation.ALTER, ResourceType.CLUSTER),
+    lambda _: {"results": []},
+)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 from broker.core.groups.commands.consumer import ConsumerGroupDescription, DescribedConsumerMember
 from broker.core.groups.records.consumer import Partitions
 from broker.core.scheduling.steps import StepBudget, in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, unique
-from broker.protocols.kafka.operations import GROUP_OPERATIONS, NOT_ASKED
+from broker.protocols.kafka.operations import GROUP_OPERATIONS, NOT_ASKED, on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -92,4 +93,10 @@ def _assignment(
     }
 
 
-API = Api(69, "ConsumerGroupDescribe", range(2), handle)
+API = Api(
+    69,
+    "ConsumerGroupDescribe",
+    range(2),
+    handle,
+    on_each(Operation.DESCRIBE, ResourceType.GROUP, ResourceType.TOPIC),
+)

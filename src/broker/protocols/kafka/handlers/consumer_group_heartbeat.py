@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.groups.commands.consumer import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from broker.core.groups.records.consumer import in_order
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import (
@@ -13,6 +14,7 @@ from broker.protocols.kafka.api import (
     refuse_with_message,
     respond_with,
 )
+from broker.protocols.kafka.operations import on_each, on_group
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -64,4 +66,11 @@ def _fields(response: ConsumerHeartbeatResponse) -> "bodies.ConsumerGroupHeartbe
     }
 
 
-API = Api(68, "ConsumerGroupHeartbeat", range(2), handle, refuse_with_message)
+API = Api(
+    68,
+    "ConsumerGroupHeartbeat",
+    range(2),
+    handle,
+    (on_group(Operation.READ), *on_each(Operation.DESCRIBE, ResourceType.TOPIC)),
+    refuse_with_message,
+)

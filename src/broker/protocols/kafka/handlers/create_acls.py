@@ -5,11 +5,13 @@ There is no authorizer, so there are no ACLs.
 
 from typing import TYPE_CHECKING
 
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.handlers.describe_acls import NO_AUTHORIZER
+from broker.protocols.kafka.operations import on_cluster
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -26,4 +28,4 @@ def handle(
     return {"results": [refused for _ in request.body["creations"]]}
 
 
-API = Api(30, "CreateAcls", range(4), handle)
+API = Api(30, "CreateAcls", range(4), handle, (on_cluster(Operation.ALTER),))

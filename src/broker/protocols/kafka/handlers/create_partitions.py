@@ -8,12 +8,14 @@ as an error.
 from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import topic_by_name
 from broker.core.topics.rules import NewPartitions
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, outcome
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import named_once
 
 if TYPE_CHECKING:
@@ -56,4 +58,4 @@ async def _enlarge(
         await topics.add_partitions(topic, new)
 
 
-API = Api(37, "CreatePartitions", range(4), handle)
+API = Api(37, "CreatePartitions", range(4), handle, on_each(Operation.ALTER, ResourceType.TOPIC))

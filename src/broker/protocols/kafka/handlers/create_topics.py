@@ -7,6 +7,7 @@ topic is complete before the response is sent, so timeout_ms is not used.
 from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.rules import NewTopic, Plan
 from broker.model.errors import ErrorCode, RequestError
@@ -15,6 +16,7 @@ from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, message
 from broker.protocols.kafka.configs import entry_fields
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import named_once
 
 if TYPE_CHECKING:
@@ -88,4 +90,13 @@ def _refused(name: str, error: RequestError) -> "bodies.CreateTopicsResponseTopi
     }
 
 
-API = Api(19, "CreateTopics", range(8), handle)
+API = Api(
+    19,
+    "CreateTopics",
+    range(8),
+    handle,
+    (
+        *on_each(Operation.CREATE, ResourceType.CLUSTER, ResourceType.TOPIC),
+        *on_each(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+    ),
+)

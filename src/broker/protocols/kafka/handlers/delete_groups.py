@@ -2,9 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, call_in_turns, unique
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -24,4 +26,4 @@ async def handle(
     }
 
 
-API = Api(42, "DeleteGroups", range(3), handle)
+API = Api(42, "DeleteGroups", range(3), handle, on_each(Operation.DELETE, ResourceType.GROUP))

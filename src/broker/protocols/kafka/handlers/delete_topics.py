@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import topic_by_id, topic_by_name
 from broker.core.topics.topic import Topic
@@ -15,6 +16,7 @@ from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, refuse_with_message
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -72,4 +74,13 @@ def _find(session: Session, name: str | None, topic_id: bytes) -> Topic:
     return topic
 
 
-API = Api(20, "DeleteTopics", range(7), handle)
+API = Api(
+    20,
+    "DeleteTopics",
+    range(7),
+    handle,
+    (
+        *on_each(Operation.DESCRIBE, ResourceType.TOPIC),
+        *on_each(Operation.DELETE, ResourceType.TOPIC),
+    ),
+)

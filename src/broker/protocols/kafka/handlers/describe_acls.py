@@ -5,9 +5,11 @@ There is no authorizer, so there are no ACLs.
 
 from typing import TYPE_CHECKING
 
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka.api import Api, Request, refuse_with_message
+from broker.protocols.kafka.operations import on_cluster
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -22,4 +24,6 @@ def handle(
     raise RequestError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
 
 
-API = Api(29, "DescribeAcls", range(4), handle, refuse_with_message)
+API = Api(
+    29, "DescribeAcls", range(4), handle, (on_cluster(Operation.DESCRIBE),), refuse_with_message
+)

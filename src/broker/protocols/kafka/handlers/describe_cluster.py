@@ -45,4 +45,4 @@ def handle(
     }
 
 
-API = Api(60, "DescribeCluster", range(3), handle, refuse_with_message)
+API = Api(60, "DescribeCluster", range(3), handle, (), refuse_with_message)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from broker.core.groups.commands.classic import GroupDescription, GroupState
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, unique
-from broker.protocols.kafka.operations import GROUP_OPERATIONS, NOT_ASKED
+from broker.protocols.kafka.operations import GROUP_OPERATIONS, NOT_ASKED, on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -64,4 +65,4 @@ def _fields(
     }
 
 
-API = Api(15, "DescribeGroups", range(7), handle)
+API = Api(15, "DescribeGroups", range(7), handle, on_each(Operation.DESCRIBE, ResourceType.GROUP))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import ascending, in_parts
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import topic_by_name
 from broker.core.topics.topic import Topic
@@ -25,7 +26,7 @@ from broker.model.limits import (
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.handlers.metadata import describe_partition
-from broker.protocols.kafka.operations import TOPIC_OPERATIONS
+from broker.protocols.kafka.operations import TOPIC_OPERATIONS, on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -141,4 +142,6 @@ def _refused(name: str, error: RequestError) -> "bodies.DescribeTopicPartitionsR
     }
 
 
-API = Api(75, "DescribeTopicPartitions", range(1), handle)
+API = Api(
+    75, "DescribeTopicPartitions", range(1), handle, on_each(Operation.DESCRIBE, ResourceType.TOPIC)
+)

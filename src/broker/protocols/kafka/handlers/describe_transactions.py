@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.transactions.records import by_topic
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, unique
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -61,4 +63,10 @@ def _refused(
     }
 
 
-API = Api(65, "DescribeTransactions", range(1), handle)
+API = Api(
+    65,
+    "DescribeTransactions",
+    range(1),
+    handle,
+    on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ResourceType.TOPIC),
+)

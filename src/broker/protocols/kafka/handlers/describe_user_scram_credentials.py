@@ -4,11 +4,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, refuse_with_message
+from broker.protocols.kafka.operations import on_cluster
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -37,4 +39,11 @@ def _result(name: str, code: ErrorCode) -> "bodies.DescribeUserScramCredentialsR
     }
 
 
-API = Api(50, "DescribeUserScramCredentials", range(1), handle, refuse_with_message)
+API = Api(
+    50,
+    "DescribeUserScramCredentials",
+    range(1),
+    handle,
+    (on_cluster(Operation.DESCRIBE),),
+    refuse_with_message,
+)

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from broker.core.cluster.records import NO_LEADER
 from broker.core.cluster.writes import Item
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.core.topics.lookup import check_exists, topic_by_name
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import ELECTION_SECONDS_MAX, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, outcome
+from broker.protocols.kafka.operations import on_cluster
 from broker.protocols.kafka.partitions import topics_of, unique_partitions
 
 if TYPE_CHECKING:
@@ -123,4 +125,4 @@ def _has_no_leader(session: Session, topic: Topic, partition: int) -> bool:
     return session.broker.cluster.leadership(topic, partition).leader == NO_LEADER
 
 
-API = Api(43, "ElectLeaders", range(3), handle)
+API = Api(43, "ElectLeaders", range(3), handle, (on_cluster(Operation.ALTER),))

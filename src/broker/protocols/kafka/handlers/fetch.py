@@ -26,6 +26,7 @@ from broker.core.cluster_view import log_at_epoch
 from broker.core.logs.partition import check_epoch
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import replica_of, topic_by_id, topic_by_name
 from broker.core.topics.topic import Topic
@@ -40,6 +41,7 @@ from broker.protocols.kafka import errors, old_fetch
 from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.current_leaders import CurrentLeaders
 from broker.protocols.kafka.fetch_partition import read_partition
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -174,7 +176,7 @@ class _Reading:
         """Whether the fetch can be answered without waiting."""
         return self._is_final or not self.logs or self._bytes_read >= self._bytes_min
 
-    def each(self) -> Iterator[None]:
+    def on_each(self) -> Iterator[None]:
         """Read every partition in request order, one per step."""
         for wanted in self._request.body["topics"]:
             partitions: list[bodies.FetchResponsePartition] = []
@@ -250,4 +252,13 @@ class _Reading:
         return refused
 
 
-API = Api(1, "Fetch", range(19), handle)
+API = Api(
+    1,
+    "Fetch",
+    range(19),
+    handle,
+    (
+        *on_each(Operation.READ, ResourceType.TOPIC),
+        *on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ),
+)

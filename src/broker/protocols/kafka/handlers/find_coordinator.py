@@ -7,10 +7,12 @@ that the key hashes to; the first request creates the topic.
 from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_parts
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, outcome, unique
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -88,4 +90,10 @@ def _refused(error: RequestError) -> "bodies.FindCoordinatorResponseCoordinator"
     return {"key": "", **outcome(error), "node_id": -1, "host": "", "port": -1}
 
 
-API = Api(10, "FindCoordinator", range(7), handle)
+API = Api(
+    10,
+    "FindCoordinator",
+    range(7),
+    handle,
+    on_each(Operation.DESCRIBE, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID),
+)

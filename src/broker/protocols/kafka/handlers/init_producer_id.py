@@ -7,6 +7,7 @@ instances are fenced.
 
 from typing import TYPE_CHECKING
 
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.transactions.commands import InitRequest
 from broker.core.transactions.names import is_reserved
@@ -14,6 +15,7 @@ from broker.core.transactions.records import NO_ID
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import transactions
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -59,4 +61,13 @@ async def handle(
     }
 
 
-API = Api(22, "InitProducerId", range(6), handle)
+API = Api(
+    22,
+    "InitProducerId",
+    range(6),
+    handle,
+    (
+        *on_each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, ResourceType.TOPIC),
+        *on_each(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
+    ),
+)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from broker.core.groups.commands.listing import GroupListing, ListGroupsRequest
 from broker.core.scheduling.steps import in_parts, next_step
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.model.limits import GROUPS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -46,4 +48,10 @@ def _fields(listing: GroupListing) -> "bodies.ListGroupsResponseGroup":
     }
 
 
-API = Api(16, "ListGroups", range(6), handle)
+API = Api(
+    16,
+    "ListGroups",
+    range(6),
+    handle,
+    on_each(Operation.DESCRIBE, ResourceType.CLUSTER, ResourceType.GROUP),
+)

@@ -4,12 +4,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import next_step
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.transactions.commands import TransactionDescription
 from broker.core.transactions.records import STATES, TransactionState
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.patterns import compiled
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -75,4 +77,10 @@ def _runs_for(each: TransactionDescription, wall_ms: int) -> int:
     return wall_ms - each.started_ms if each.state in _RUNNING else -1
 
 
-API = Api(66, "ListTransactions", range(3), handle)
+API = Api(
+    66,
+    "ListTransactions",
+    range(3),
+    handle,
+    on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+)

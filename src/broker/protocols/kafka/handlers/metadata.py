@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from broker.core.cluster.records import NO_LEADER
 from broker.core.cluster_view import Leadership
 from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import topic_by_id, topic_by_name
 from broker.core.topics.topic import INTERNAL_TOPICS, Topic
@@ -28,7 +29,12 @@ from broker.model.limits import METADATA_PARTITIONS_CACHED, PARTITIONS_ANSWERED_
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, Response
 from broker.protocols.kafka.bodies import encoded
-from broker.protocols.kafka.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from broker.protocols.kafka.operations import (
+    CLUSTER_OPERATIONS,
+    NOT_ASKED,
+    TOPIC_OPERATIONS,
+    on_each,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -221,4 +227,13 @@ def describe_partition(
     }
 
 
-API = Api(_KEY, "Metadata", range(14), handle)
+API = Api(
+    _KEY,
+    "Metadata",
+    range(14),
+    handle,
+    (
+        *on_each(Operation.DESCRIBE, ResourceType.TOPIC),
+        *on_each(Operation.CREATE, ResourceType.TOPIC, ResourceType.CLUSTER),
+    ),
+)

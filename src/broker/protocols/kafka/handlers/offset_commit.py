@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from broker.core.groups.commands.offsets import CommitRequest, CommitResponse
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.model.limits import (
     NAMES_READ_PER_STEP,
@@ -18,6 +19,7 @@ from broker.model.limits import (
 )
 from broker.protocols.kafka.api import Api, DeferrableResponse, Request, respond_with
 from broker.protocols.kafka.offsets import Offsets
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -84,4 +86,10 @@ def _command(request: "Request[bodies.OffsetCommitRequest]") -> CommitRequest:
     )
 
 
-API = Api(8, "OffsetCommit", range(11), handle)
+API = Api(
+    8,
+    "OffsetCommit",
+    range(11),
+    handle,
+    on_each(Operation.READ, ResourceType.GROUP, ResourceType.TOPIC),
+)

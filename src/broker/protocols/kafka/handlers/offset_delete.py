@@ -4,12 +4,14 @@ from typing import TYPE_CHECKING
 
 from broker.core.groups.commands.offsets import DeleteOffsetsRequest
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import check_exists, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, unique
+from broker.protocols.kafka.operations import on_each, on_group
 from broker.protocols.kafka.partitions import rows_by_topic, topics_of
 
 if TYPE_CHECKING:
@@ -67,4 +69,10 @@ def _partition(
     return {"partition_index": partition, "error_code": errors.number(code)}
 
 
-API = Api(47, "OffsetDelete", range(1), handle)
+API = Api(
+    47,
+    "OffsetDelete",
+    range(1),
+    handle,
+    (on_group(Operation.DELETE), *on_each(Operation.READ, ResourceType.TOPIC)),
+)

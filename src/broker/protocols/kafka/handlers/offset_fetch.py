@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.core.groups.commands.offsets import FetchOffsetsRequest, FetchOffsetsResponse
 from broker.core.groups.records.offsets import CommittedOffset
 from broker.core.scheduling.steps import in_parts, in_steps, next_step
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.topics import Topics
 from broker.model.errors import ErrorCode
@@ -20,6 +21,7 @@ from broker.model.identifiers import NO_ID
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, call_in_turns
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,4 +198,10 @@ def _id_of(topics: Topics, name: str) -> bytes:
     return NO_ID if topic is None else topic.topic_id
 
 
-API = Api(9, "OffsetFetch", range(11), handle)
+API = Api(
+    9,
+    "OffsetFetch",
+    range(11),
+    handle,
+    on_each(Operation.DESCRIBE, ResourceType.GROUP, ResourceType.TOPIC),
+)

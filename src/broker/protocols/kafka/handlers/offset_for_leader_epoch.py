@@ -12,11 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.core.cluster_view import log_at_epoch
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import answer_partitions
 
 if TYPE_CHECKING:
@@ -79,4 +81,13 @@ def _shown(
     }
 
 
-API = Api(23, "OffsetForLeaderEpoch", range(5), handle)
+API = Api(
+    23,
+    "OffsetForLeaderEpoch",
+    range(5),
+    handle,
+    (
+        *on_each(Operation.DESCRIBE, ResourceType.TOPIC),
+        *on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ),
+)

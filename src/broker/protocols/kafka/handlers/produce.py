@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import StepBudget
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import led_log, topic_by_id, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
@@ -32,6 +33,7 @@ from broker.protocols.base import Answer
 from broker.protocols.kafka import produce_response, transactions
 from broker.protocols.kafka.api import Api, Request, Response
 from broker.protocols.kafka.current_leaders import CurrentLeaders
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.produce_appends import TOPIC_IDS_SINCE, append_all
 from broker.protocols.kafka.produce_response import Batch, Place, Refused
 
@@ -117,4 +119,11 @@ def _batch(request: "_Request", session: Session, place: Place, records: bytes |
     return Batch(topic, led_log(topic, place.partition), records)
 
 
-API = Api(0, "Produce", range(14), handle, has_own_limits=True)
+API = Api(
+    0,
+    "Produce",
+    range(14),
+    handle,
+    on_each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, ResourceType.TOPIC),
+    has_own_limits=True,
+)

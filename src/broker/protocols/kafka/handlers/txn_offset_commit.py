@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.groups.commands.offsets import CommitRequest, CommitResponse, OffsetToCommit
 from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.transactions.commands import Producer
 from broker.core.transactions.records import TopicPartition
@@ -20,6 +21,7 @@ from broker.model.limits import (
 from broker.protocols.kafka import transactions
 from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.offsets import Offsets
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -101,4 +103,13 @@ async def _admission(
     return transactions.abortable(code, supports_abortable=request.version >= _ABORTABLE_SINCE)
 
 
-API = Api(28, "TxnOffsetCommit", range(6), handle)
+API = Api(
+    28,
+    "TxnOffsetCommit",
+    range(6),
+    handle,
+    (
+        *on_each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        *on_each(Operation.READ, ResourceType.GROUP, ResourceType.TOPIC),
+    ),
+)
