@@ -8,14 +8,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from broker.core.broker import Broker
 from broker.core.session import Session
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.config import Config
 from broker.model.errors import PolylogError, StorageError
+from broker.model.listener import ListenerConfig
 from broker.server import descriptors
 from broker.server.composition import compose, services_of
-from broker.server.listener import Listener
+from broker.server.listener import Acceptor, Listener
 from broker.server.loop import Loop
 from broker.server.opening import Opened, open_metadata
 from broker.storage.log_dir import LogDir
@@ -83,6 +85,16 @@ def _open_metadata(
     finally:
         for number in handled:
             loop.remove_signal_handler(number)
+
+
+def _session(
+    broker: Broker, client_host: str, host: str, port: int, listener: ListenerConfig
+) -> Session:
+    """Make the session of a connection, which begins with a login if its listener has one."""
+    session = Session(broker, client_host, host, port, listener)
+    if broker.security.logins is not None:
+        session.login = broker.security.logins.begin(listener)
+    return session
 
 
 class _Process:
@@ -196,9 +208,16 @@ class _Process:
         ]
 
     def _serve(self, listeners: list[Listener]) -> None:
-        make_session = partial(Session, self._parts.broker)
+        parts = self._parts
+        acceptor = Acceptor(
+            self._loop,
+            parts.poller,
+            partial(_session, parts.broker),
+            self._connections_max,
+            parts.waiting_logins,
+        )
         for listener in listeners:
-            listener.serve(self._loop, self._parts.poller, make_session, self._connections_max)
+            listener.serve(acceptor)
 
     def _connections_max(self) -> int:
         links = self._parts.broker.links

@@ -7,8 +7,10 @@ the metadata store contains nothing to log in with. A token works from its creat
 expires, whether or not it has been removed by then.
 """
 
+import asyncio
 import hmac
 import json
+import logging
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -31,6 +33,7 @@ from broker.model.scram import (
     salted_password,
 )
 
+_log = logging.getLogger(__name__)
 _DIGEST: Final = "sha512"
 
 
@@ -181,6 +184,15 @@ class Tokens:
         changed = token._replace(expires_ms=min(token.ends_ms, now_ms + period_ms))
         await self._put(changed)
         return changed
+
+    async def run(self) -> None:
+        """Remove tokens that have expired, now and then."""
+        while True:
+            await asyncio.sleep(self.times.check_ms / 1000)
+            try:
+                await self.remove_expired()
+            except RequestError as error:  # the store: the next time
+                _log.warning("expired delegation tokens stay: error=%s", error)
 
     async def remove_expired(self) -> int:
         """Remove the tokens that have expired; return their number."""
