@@ -265,9 +265,12 @@ cdef class Connection:
             self.request_drain()
 
     cdef void fail_tls(self):
-        if not self.tls.is_established and self.tls.on_failed is not None:
+        if self.tls.is_established:
+            self.close(self.tls.reason)
+            return
+        if self.tls.on_failed is not None:
             self.tls.on_failed(self.peer_host, self.tls.reason)
-        self.close(self.tls.reason)
+        self.close("no TLS connection")
 
     cdef bint has_unsent(self) noexcept:
         """Return whether something waits for its socket."""

@@ -4,13 +4,16 @@ import logging
 import socket
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker._native.wire.poller import Poller
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.listener import UNSECURED, ListenerConfig
 from broker.server.sockets import bind_all
+
+if TYPE_CHECKING:
+    from broker.server.tls import ListenerTls
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +56,7 @@ class Listener:
         advertised: Address | None,
         own_port: int | None = None,
         config: ListenerConfig = UNSECURED,
+        tls: "ListenerTls | None" = None,
     ) -> None:
         """Bind and listen; ConfigError when the address cannot be bound.
 
@@ -62,7 +66,9 @@ class Listener:
             own_port: the port that clients are told where `advertised` is None, if several
                 processes share the address (SO_REUSEPORT).
             config: the listener that the address is one of.
+            tls: that of its connections.
         """
+        self._tls = tls
         self.config = config
         self._sockets = bind_all(address, is_shared=own_port is not None)
         self._advertised = advertised
@@ -130,4 +136,7 @@ class Listener:
         local = str(accepted.getsockname()[0])
         reached = self._advertised or Address(local, self._own_port or self.port)
         session = make_session(peer, reached.host, reached.port, self.config)
-        poller.add(accepted.detach(), peer, session, self._protocol)
+        if self._tls is None:
+            poller.add(accepted.detach(), peer, session, self._protocol)
+        else:
+            poller.add(accepted.detach(), peer, session, self._protocol, self._tls.channel())
