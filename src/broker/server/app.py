@@ -24,7 +24,9 @@ from broker.storage.log_dir import LogDir
 from broker.storage.reserve import Reserve
 
 if TYPE_CHECKING:
+    from broker.core.service import Service
     from broker.server.cluster.cluster import Cluster
+    from broker.server.tls import ListenerTls
     from broker.server.workers.worker import Worker
 
 EXIT_OK = 0
@@ -118,8 +120,15 @@ class _Process:
         lost = partial(self._end, EXIT_STORAGE)
         self._parts = compose(config, log_dir, opened, loop, self._descriptors, lost)
         self._cluster = opened.cluster
-        self._services = services_of(self._parts, loop)
         self._configs = self._parts.broker.configs
+        self._tls: dict[str, ListenerTls] = {}  # by the names of listeners
+        watches: list[Service] = []
+        if any(each.security.has_tls for each in self._configs.current.listeners):
+            from broker.server.tls import open_tls  # noqa: PLC0415 - without TLS nothing needs it
+
+            self._tls, watch = open_tls(self._configs, loop.time)
+            watches.append(watch)
+        self._services = services_of(self._parts, loop, watches)
 
     async def run(self, announce: Announce) -> int:
         for number in _SIGNALS:
@@ -195,7 +204,8 @@ class _Process:
         worker = self._worker
         if worker is None:
             return [
-                Listener(each.address, each.advertised, config=each) for each in config.listeners
+                Listener(each.address, each.advertised, None, each, self._tls.get(each.name))
+                for each in config.listeners
             ]
         from broker.server.workers.ports import first_of_kafka  # noqa: PLC0415 - of workers only
 
@@ -203,8 +213,8 @@ class _Process:
         assert place is not None  # else the supervisor has not started
         listeners = (config.listeners[place], *config.listeners)
         return [
-            Listener(address, worker.advertised, worker.own.port, listener)
-            for address, listener in zip((worker.own, *worker.shared), listeners, strict=True)
+            Listener(address, worker.advertised, worker.own.port, each, self._tls.get(each.name))
+            for address, each in zip((worker.own, *worker.shared), listeners, strict=True)
         ]
 
     def _serve(self, listeners: list[Listener]) -> None:

@@ -326,8 +326,8 @@ def compose(
     )
 
 
-def services_of(parts: Composition, loop: Loop) -> Services:
-    """Return what starts, runs and stops, each after what it uses."""
+def services_of(parts: Composition, loop: Loop, more: Iterable[Service] = ()) -> Services:
+    """Return what starts, runs and stops, each after what it uses; `more` comes last."""
     storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller, _ = parts
     config, small_files = storage.configs.current, storage.small_files
     cluster = storage.opened.cluster
@@ -375,6 +375,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             Part("digests", run=maintenance.scrub.follow),
             Part("scrub", run=maintenance.scrub.run),
             Part("cleaner", run=clean),
+            *more,
         )
     )
 

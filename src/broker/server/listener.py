@@ -4,7 +4,7 @@ import logging
 import socket
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker._native.wire.poller import Poller
 from broker.model import limits
@@ -12,6 +12,9 @@ from broker.model.address import Address
 from broker.model.listener import UNSECURED, ListenerConfig
 from broker.server.sockets import bind_all
 from broker.server.waiting_logins import WaitingLogins
+
+if TYPE_CHECKING:
+    from broker.server.tls import ListenerTls
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +66,7 @@ class Listener:
         advertised: Address | None,
         own_port: int | None = None,
         config: ListenerConfig = UNSECURED,
+        tls: "ListenerTls | None" = None,
     ) -> None:
         """Bind and listen; ConfigError when the address cannot be bound.
 
@@ -72,7 +76,9 @@ class Listener:
             own_port: the port that clients are told where `advertised` is None, if several
                 processes share the address (SO_REUSEPORT).
             config: the listener that the address is one of.
+            tls: that of its connections.
         """
+        self._tls = tls
         self.config = config
         self._sockets = bind_all(address, is_shared=own_port is not None)
         self._advertised = advertised
@@ -134,7 +140,12 @@ class Listener:
         session = acceptor.make_session(peer, reached.host, reached.port, self.config)
         needs_login = self.config.security.has_sasl
         connection = acceptor.poller.add(
-            accepted.detach(), peer, session, self._protocol, needs_login=needs_login
+            accepted.detach(),
+            peer,
+            session,
+            self._protocol,
+            None if self._tls is None else self._tls.channel(),
+            needs_login=needs_login,
         )
         if needs_login:
             acceptor.logins.add(connection)
