@@ -36,6 +36,8 @@ from broker.core.producer_ids import ProducerIds
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.scheduling.tasks import Tasks
+from broker.core.security import Security
+from broker.core.security.authorizer import Authorizer, parse_super_users
 from broker.core.service import Service
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.local_topics import LocalTopics
@@ -147,6 +149,23 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
     return Logs(turn, commit, table, partitions, loader, deletions, topics, logs)
 
 
+def make_security(storage: Storage, logs: Logs) -> Security:
+    """Make the parts of access control that are configured.
+
+    Raises ConfigError for a super user that is no principal, StorageError for a damaged entry.
+    """
+    config = storage.configs.current
+    authorizer = None
+    if config.text("authorizer.class.name"):
+        authorizer = Authorizer(
+            storage.opened.metadata.image.security,
+            logs.table,
+            super_users=parse_super_users(config.text("super.users")),
+            allows_unlisted=config.flag("allow.everyone.if.no.acl.found"),
+        )
+    return Security(authorizer=authorizer)
+
+
 def make_broker(
     storage: Storage, logs: Logs, coordinators: Coordinators, checkpoints: Checkpoints
 ) -> Broker:
@@ -177,6 +196,7 @@ def make_broker(
         partition_changes=None
         if cluster is None
         else cluster.partition_changes(storage.configs, logs.topics),
+        security=make_security(storage, logs),
     )
 
 
@@ -229,10 +249,12 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
 
 
 def make_poller(
-    config: Config, logs: Logs, protocols: Iterable[WireProtocol], loop: Loop
+    broker: Broker, logs: Logs, protocols: Iterable[WireProtocol], loop: Loop
 ) -> Poller:
     """Make the native side of all connections."""
+    config = broker.config
     poller = Poller(logs.turn, logs.table)
+    poller.authorizes = broker.security.authorizer is not None
     native_protocols = {each.name: each.native_protocol(config) for each in protocols}
     requests = Requests(loop)
     poller.serve_with(native_protocols, requests.dispatch, requests.closed)
@@ -294,7 +316,7 @@ def compose(
     broker = make_broker(storage, logs, coordinators, checkpoints)
     protocols = attach_protocols(broker, small_files, checkpoints)
     maintenance = make_maintenance(storage, logs, checkpoints)
-    poller = make_poller(config, logs, protocols, loop)
+    poller = make_poller(broker, logs, protocols, loop)
     return Composition(
         storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller
     )

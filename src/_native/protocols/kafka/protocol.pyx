@@ -16,6 +16,7 @@ from broker._native.kernel.cursor cimport (
     load_int16,
     load_int32,
 )
+from broker._native.log.permissions cimport Permissions
 from broker._native.protocols.kafka.envelope cimport (
     API_KEYS,
     ENVELOPE_OK,
@@ -49,6 +50,7 @@ from broker._native.wire.connection cimport (
 )
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.pending_reply cimport PendingReply, hand_over
+from broker._native.wire.permitted cimport permissions_of
 from broker._native.wire.reply_slot cimport ReplySlot
 
 cdef enum:
@@ -120,18 +122,20 @@ cdef class Kafka(NativeProtocol):
         cdef ReplySlot* slot = NULL
         cdef RequestHead head
         cdef int64_t decompressed_bytes = 0
+        cdef Permissions permissions
         if envelope_read(frame, &self.apis, &head) != ENVELOPE_OK:
             connection.close("request with a key, version or header that is not served")
             return False
+        permissions = permissions_of(connection)
         if head.api_key == KEY_PRODUCE:
-            status = produce_serve(connection.poller.topics, connection.poller.turn, &head,
-                                   &connection.unseen, &slot, &decompressed_bytes)
+            status = produce_serve(connection.poller.topics, connection.poller.turn, permissions,
+                                   &head, &connection.unseen, &slot, &decompressed_bytes)
             connection.poller.work += <int>(decompressed_bytes >> DECOMPRESSED_WORK_SHIFT)
         elif head.api_key == KEY_FETCH:
-            self.serve_fetch(connection, &head)
+            self.serve_fetch(connection, permissions, &head)
             return not connection.is_closed
         elif head.api_key == KEY_LIST_OFFSETS:
-            slot = list_offsets_serve(connection.poller.topics, &head)
+            slot = list_offsets_serve(connection.poller.topics, permissions, &head)
             status = NOT_SERVED if slot == NULL else SERVED
         if status == NOT_SERVED:
             self.serve_in_python(connection, &head)
@@ -142,12 +146,13 @@ cdef class Kafka(NativeProtocol):
             return False
         return not connection.is_closed
 
-    cdef void serve_fetch(self, Connection connection, RequestHead* head):
+    cdef void serve_fetch(self, Connection connection, Permissions permissions,
+                          RequestHead* head):
         cdef FetchStatus status = FETCH_NOT_SERVED
         cdef ParkedFetch session
         connection.poller.work += FETCH_WORK
         if connection.slots_head == NULL:
-            session = self.sessions.begin(connection, head, &status)
+            session = self.sessions.begin(connection, permissions, head, &status)
         if status == FETCH_NOT_SERVED:
             self.serve_in_python(connection, head)
         elif status == FETCH_READY:
