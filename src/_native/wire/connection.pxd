@@ -23,6 +23,8 @@ cdef class NativeProtocol:
     cdef readonly object fallback         # the Python protocol for all other requests
     cdef readonly bint is_closed_idle     # after connections.max.idle.ms of silence
     cdef readonly bint serves_half_closed  # requests are still answered after the EOF of the peer
+    cdef readonly NativeProtocol gate     # serves connections until they log in; None: no login
+    cdef readonly NativeProtocol opened   # of a gate: serves them afterwards
     cdef readonly uint64_t connections
     cdef readonly uint64_t requests
 
@@ -60,6 +62,8 @@ cdef class Connection:
     cdef NativeProtocol protocol          # None: not detected yet
     cdef uint8_t protocol_flags           # state of the native protocol for this connection
     cdef bint is_outbound                 # this broker has opened it: it receives replies
+    cdef readonly bint needs_login        # its listener has a login, and it has not logged in yet
+    cdef int64_t login_ends_ms            # monotonic: when it must log in again; 0: never
     cdef bint is_partly_served            # of the frame that is being served a part is left
     cdef bint expects_long                # the last frame was longer than half of a read
     cdef InputBuffer input                # an incomplete frame, or frames that must wait
@@ -95,6 +99,7 @@ cdef class Connection:
     cdef bint hold_back(self, Cursor frame)
     cdef bint wait_for_unseen(self)
     cdef bint detect_protocol(self, const uint8_t* data, size_t size)
+    cdef bint begin_protocol(self, NativeProtocol protocol)
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size)
     cdef void begin_wait(self, Wait wait)
     cdef void end_wait(self)

@@ -111,8 +111,14 @@ cdef class NativeProtocol:
     """How one wire protocol cuts a connection's bytes into requests, and serves them.
 
     `serve` is the native path; requests that it does not serve are left to `fallback`, by
-    `hand_over` (pending_reply.pyx).
+    `hand_over` (pending_reply.pyx). One that has a `gate` has a login: on a listener that asks for
+    it, the gate is the protocol of a connection until it has logged in (PendingReply.set_login).
     """
+
+    def guard_with(self, NativeProtocol gate not None):
+        """Let `gate` serve the connections that have not logged in."""
+        self.gate = gate
+        gate.opened = self
 
     cdef Verdict recognizes(self, const uint8_t* data, size_t size) noexcept:
         """Return whether a connection that begins with these bytes, one or more, is of it."""
@@ -334,7 +340,21 @@ cdef class Connection:
             self.poller.closed_undecided += 1
             self.close("unknown protocol")
             return False
-        self.protocol.connections += 1
+        return self.begin_protocol(self.protocol)
+
+    cdef bint begin_protocol(self, NativeProtocol protocol):
+        # Takes its protocol, or the gate of it. False: closed, since it could never log in.
+        protocol.connections += 1
+        self.protocol = protocol
+        if not self.needs_login:
+            return True
+        if protocol.gate is not None:
+            self.protocol = protocol.gate
+        elif self.session.is_identified:
+            self.needs_login = False
+        else:
+            self.close("its listener asks for a login, and its protocol has none")
+            return False
         return True
 
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size):

@@ -138,18 +138,20 @@ cdef class Poller(PollerState):
         self.dispatch = dispatch
         self.on_close = on_close
 
-    def add(self, int fd, str peer_host, session, protocol=None):
+    def add(self, int fd, str peer_host, session, protocol=None, *, bint needs_login=False):
         """Take over an accepted non-blocking socket, whose descriptor the poller owns from here on.
 
-        Its first bytes decide its protocol, unless one is named.
+        Its first bytes decide its protocol, unless one is named. With `needs_login` it is served
+        only once it has logged in; one whose protocol has no login is closed, unless its session
+        `is_identified`.
         """
         cdef Connection connection = Connection(self, fd, peer_host)
         connection.session = session
-        if protocol is not None:
-            connection.protocol = self.protocols[protocol]
-            connection.protocol.connections += 1
+        connection.needs_login = needs_login
         self.watch_fd(fd, connection.interest)
         self.connections[fd] = connection
+        if protocol is not None:
+            connection.begin_protocol(self.protocols[protocol])
         return connection
 
     def add_outbound(self, int fd, str peer_host, NativeProtocol protocol not None):

@@ -10,7 +10,7 @@
 Nothing is started here: `services_of` returns what starts, in order.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,7 +37,6 @@ from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.scheduling.tasks import Tasks
 from broker.core.security import Security
-from broker.core.security.authorizer import Authorizer, parse_super_users
 from broker.core.service import Service
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.local_topics import LocalTopics
@@ -58,6 +57,7 @@ from broker.server.loop import Loop
 from broker.server.opening import Opened
 from broker.server.partition_logs import NativeLogs
 from broker.server.requests import Requests
+from broker.server.security import make_security
 from broker.server.services import Part, Services
 from broker.server.small_files import SmallFiles
 from broker.storage.files.deletion import DeletedFolders
@@ -149,25 +149,12 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
     return Logs(turn, commit, table, partitions, loader, deletions, topics, logs)
 
 
-def make_security(storage: Storage, logs: Logs) -> Security:
-    """Make the parts of access control that are configured.
-
-    Raises ConfigError for a super user that is no principal, StorageError for a damaged entry.
-    """
-    config = storage.configs.current
-    authorizer = None
-    if config.text("authorizer.class.name"):
-        authorizer = Authorizer(
-            storage.opened.metadata.image.security,
-            logs.table,
-            super_users=parse_super_users(config.text("super.users")),
-            allows_unlisted=config.flag("allow.everyone.if.no.acl.found"),
-        )
-    return Security(authorizer=authorizer)
-
-
 def make_broker(
-    storage: Storage, logs: Logs, coordinators: Coordinators, checkpoints: Checkpoints
+    storage: Storage,
+    logs: Logs,
+    coordinators: Coordinators,
+    checkpoints: Checkpoints,
+    security: Security,
 ) -> Broker:
     """Make what handlers use."""
     cluster = storage.opened.cluster
@@ -196,7 +183,7 @@ def make_broker(
         partition_changes=None
         if cluster is None
         else cluster.partition_changes(storage.configs, logs.topics),
-        security=make_security(storage, logs),
+        security=security,
     )
 
 
@@ -273,6 +260,7 @@ class Composition(NamedTuple):
     protocols: Mapping[WireProtocol, Additions]
     maintenance: Maintenance
     poller: Poller
+    guards: Sequence[Service]  # services of access control
 
     async def before_serving(self) -> None:
         """Do what protocols need before the first connection, one after another."""
@@ -313,18 +301,21 @@ def compose(
     checkpoints = Checkpoints(
         logs.partitions, logs.topics, storage.opened.io_thread, small_files.write
     )
-    broker = make_broker(storage, logs, coordinators, checkpoints)
+    entries = opened.metadata.image.security
+    security, guards = make_security(config, log_dir, logs.topics, clock, entries, logs.table)
+    broker = make_broker(storage, logs, coordinators, checkpoints, security)
     protocols = attach_protocols(broker, small_files, checkpoints)
     maintenance = make_maintenance(storage, logs, checkpoints)
     poller = make_poller(broker, logs, protocols, loop)
     return Composition(
-        storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller
+        *(storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller),
+        guards,
     )
 
 
 def services_of(parts: Composition, loop: Loop) -> Services:
     """Return what starts, runs and stops, each after what it uses."""
-    storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller = parts
+    storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller, _ = parts
     config, small_files = storage.configs.current, storage.small_files
     cluster = storage.opened.cluster
     loading: list[PartitionLog] = []  # from the start of topics to that of the loader
@@ -355,6 +346,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             Part("sync threads", stop=partial(_end_syncs, logs)),
             Part("appends", stop=broker.appends.stop),
             Part("topics", start=lambda: loading.extend(logs.topics.load())),
+            *parts.guards,
             Part("connections", start=connections.open, stop=connections.close),
             *(() if cluster is None else (Part("peers", stop=cluster.disconnect),)),
             Part("coordinators", start=coordinators.expect, stop=coordinators.close),

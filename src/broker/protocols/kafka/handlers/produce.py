@@ -28,6 +28,7 @@ from broker.core.scheduling.steps import StepBudget
 from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import led_log
+from broker.core.topics.topic import AUDIT_TOPIC
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PRODUCE_BYTES_PER_STEP, PRODUCE_NAME_BYTES
 from broker.protocols.base import Answer
@@ -129,6 +130,7 @@ def _batch(request: "_Request", session: Session, place: Place, records: bytes |
         topic = access.topic_named(session, Operation.WRITE, place.name)
     if topic.is_internal and not (
         request.client_id == _ADMIN_CLIENT
+        and topic.name != AUDIT_TOPIC
         and broker.config.flag("polylog.internal.topics.writable")
     ):
         text = f"'{topic.name}' belongs to the broker"
