@@ -155,7 +155,15 @@ _SASL = (
 _AUTHORIZER = (
     Setting("authorizer.class.name", Kind.STRING, "",
             choices=("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
-            doc="Whether ACLs decide what a principal may do; empty: everyone may do everything."),
+            doc="Whether ACLs decide what a principal may do; empty: everyone may do everything."
+                " Kafka's name of its authorizer means that of this broker."),
+    Setting("super.users", Kind.STRING, "",
+            doc="Principals that may do everything, whatever ACLs say, separated by semicolons:"
+                " User:admin;User:broker. The brokers of a cluster must be among them, or be"
+                " allowed ClusterAction."),
+    Setting("allow.everyone.if.no.acl.found", Kind.BOOLEAN, False,
+            doc="Whether everyone may do everything with a topic, group or other resource that no"
+                " ACL is for; false: nobody but super users."),
 )
 
 _QUOTAS: tuple[Setting, ...] = ()

@@ -239,14 +239,16 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
 
 
 def make_poller(
-    config: Config,
+    broker: Broker,
     logs: Logs,
     protocols: Iterable[WireProtocol],
     loop: Loop,
     waiting_logins: WaitingLogins,
 ) -> Poller:
     """Make the native side of all connections."""
+    config = broker.config
     poller = Poller(logs.turn, logs.table)
+    poller.authorizes = broker.security.authorizer is not None
     native_protocols = {each.name: each.native_protocol(config) for each in protocols}
     requests = Requests(loop)
 
@@ -313,12 +315,12 @@ def compose(
         logs.partitions, logs.topics, storage.opened.io_thread, small_files.write
     )
     audit, guards = make_audit(config, log_dir, logs.topics, clock)
-    security = make_security(config, opened.metadata, clock)._replace(audit=audit)
+    security = make_security(config, opened.metadata, clock, logs.table)._replace(audit=audit)
     broker = make_broker(storage, logs, coordinators, checkpoints, security)
     protocols = attach_protocols(broker, small_files, checkpoints)
     maintenance = make_maintenance(storage, logs, checkpoints)
     waiting_logins = WaitingLogins(loop)
-    poller = make_poller(config, logs, protocols, loop, waiting_logins)
+    poller = make_poller(broker, logs, protocols, loop, waiting_logins)
     return Composition(
         *(storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller),
         *(waiting_logins, guards),
