@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker.core.scheduling.io_thread import IoThread
+from broker.core.scheduling.tasks import Tasks
 from broker.core.security.audit import Audit, Event, Kind
 from broker.core.security.audit_chain import Head, head_after, line_of
 from broker.core.security.audit_queue import AuditQueue, Noted
@@ -74,6 +75,7 @@ class Auditing(Service):
         self._thread = IoThread()
         self._changed = asyncio.Event()
         self._writing = asyncio.Lock()
+        self._tasks = Tasks()  # a write is never left in between
 
     def put(self, event: Event) -> bool:
         """Take an event; return whether what it is about may go on."""
@@ -101,7 +103,7 @@ class Auditing(Service):
             await self._changed.wait()
             self._changed.clear()
             while len(self._queue):
-                if not await self._write():
+                if not await self._tasks.run_to_completion(self._write()):
                     await asyncio.sleep(security_limits.AUDIT_RETRY_MS / 1000)
 
     async def stop(self) -> None:
