@@ -15,6 +15,7 @@ from broker.model.address import Address
 from broker.model.config import Config
 from broker.model.errors import PolylogError, StorageError
 from broker.model.listener import ListenerConfig
+from broker.model.principal import ANONYMOUS, parse_principal
 from broker.server import descriptors
 from broker.server.composition import compose, services_of
 from broker.server.listener import Acceptor, Listener
@@ -93,7 +94,9 @@ def _session(
     broker: Broker, client_host: str, host: str, port: int, listener: ListenerConfig
 ) -> Session:
     """Make the session of a connection, which begins with a login if its listener has one."""
-    session = Session(broker, client_host, host, port, listener)
+    principal = broker.config.of_listener(listener).text_or_none("polylog.principal")
+    known = ANONYMOUS if principal is None else parse_principal(principal)
+    session = Session(broker, client_host, host, port, listener, known)
     if broker.security.logins is not None:
         session.login = broker.security.logins.begin(listener)
     return session
