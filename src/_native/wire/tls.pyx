@@ -8,8 +8,8 @@ memory, since sendfile cannot encrypt them (kernel TLS: docs/security/tls.md).
 
 Memory is bounded: a piece is received only when nothing of the one before is left to decrypt, and
 encrypted only when the socket has taken the one before. OpenSSL's objects are made when the first
-bytes arrive, so a silent connection costs as much as one without TLS. A first message that announces
-more than TLS_CLIENT_HELLO_BYTES_MAX is refused before OpenSSL sees it.
+bytes arrive, so a silent connection costs as much as one without TLS. A first message that
+announces more than TLS_CLIENT_HELLO_BYTES_MAX is refused before OpenSSL sees it.
 
 The sizes of records are followed while they pass: an attempt to read a record that is not whole yet
 would cost an exception of Python, as much as decrypting 8 KiB.
@@ -128,7 +128,7 @@ cdef class TlsChannel:
         return <ssize_t>have if have > 0 else count
 
     cdef ssize_t fetch(self, int fd, uint8_t* scratch, size_t size):
-        # Receives ciphertext for OpenSSL: the bytes, 0 at the end of the connection, or a TlsStatus.
+        # Receives ciphertext for OpenSSL: how many bytes, 0 at the end, or a TlsStatus.
         cdef ssize_t count = recv(fd, scratch, size, MSG_DONTWAIT)
         if count < 0:
             if errno != EAGAIN and errno != EINTR:

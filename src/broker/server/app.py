@@ -191,15 +191,15 @@ class _Process:
         if self._worker is not None:
             self._worker.report_ready()
 
-    def _advertised(self, listeners: Sequence[Listener]) -> Sequence[Address]:
-        """Return the addresses at which other brokers and their clients reach this one."""
+    def _advertised(self, listeners: Sequence[Listener]) -> list[tuple[Address, ListenerConfig]]:
+        """Return where other brokers and their clients reach this one, and over which listener."""
         if self._worker is not None:
-            return [self._worker.advertised or self._worker.reached]
+            return [(self._worker.advertised or self._worker.reached, listeners[0].config)]
         found = []
         for listener in listeners:
             known, protocol = listener.config.advertised, listener.config.address.protocol
             reached = listener.bound if known is None else (known._replace(protocol=protocol),)
-            found += reached
+            found += [(each, listener.config) for each in reached]
         return found
 
     def _listen(self) -> list[Listener]:

@@ -10,10 +10,10 @@ unless ssl.allow.dn.changes or ssl.allow.san.changes says otherwise.
 
 import asyncio
 import logging
-import os
 import ssl
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from broker._native.wire.connection import Connection
@@ -218,7 +218,7 @@ def _seen(settings: Values) -> tuple[tuple[int, ...] | None, ...]:
 
 def _state(location: str | None) -> tuple[int, ...] | None:
     try:
-        status = None if location is None else os.stat(location)
+        status = None if location is None else Path(location).stat()
     except OSError:
         return None
     return None if status is None else (status.st_mtime_ns, status.st_size, status.st_ino)

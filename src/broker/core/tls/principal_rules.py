@@ -1,10 +1,10 @@
-"""`ssl.principal.mapping.rules`: how the name of a certificate becomes that of a principal (KIP-371).
+"""`ssl.principal.mapping.rules`: how the name of a certificate becomes a principal (KIP-371).
 
     RULE:PATTERN/REPLACEMENT/[LU] , ... , DEFAULT
 
 The first rule whose pattern matches the whole name counts. `$1` in its replacement is the first
-group; L and U make the result small or capital letters. DEFAULT is the name as it is. A name that no
-rule matches is refused.
+group; L and U make the result small or capital letters. DEFAULT is the name as it is. A name that
+no rule matches is refused.
 """
 
 import re
