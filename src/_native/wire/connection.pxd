@@ -7,6 +7,7 @@ from broker._native.wire.output_queue cimport OutputQueue
 from broker._native.wire.poller_state cimport PollerState
 from broker._native.wire.reply_slot cimport ReplySlot
 from broker._native.wire.timer_wheel cimport Timer
+from broker._native.wire.tls cimport TlsChannel
 from broker._native.wire.unseen_writes cimport UnseenWrites
 
 
@@ -59,6 +60,7 @@ cdef class Connection:
     cdef PollerState poller
     cdef readonly str peer_host           # the client's address
     cdef public object session            # state of the Python protocol for this connection
+    cdef readonly TlsChannel tls          # None: its bytes are not encrypted
     cdef NativeProtocol protocol          # None: not detected yet
     cdef uint8_t protocol_flags           # state of the native protocol for this connection
     cdef bint is_outbound                 # this broker has opened it: it receives replies
@@ -92,6 +94,10 @@ cdef class Connection:
     cdef bint is_full(self) noexcept
     cdef void read(self)
     cdef bint receive(self)
+    cdef void shake_hands(self, uint32_t events)
+    cdef bint is_readable(self) noexcept
+    cdef bint has_unsent(self) noexcept
+    cdef void fail_tls(self)
     cdef void resume_reading(self)
     cdef void restart_frame_timer(self) noexcept
     cdef void enqueue(self, ReplySlot* slot)

@@ -17,6 +17,8 @@ cdef class PollerState:
     cdef bint is_over_budget              # whether it had ended at the last check
     cdef int work                         # done since that check, in units of an ordinary request
     cdef uint8_t* receive                 # the buffer of one recv
+    cdef uint8_t* scratch                 # a piece of what a TLS connection receives or sends
+    cdef int handshake_steps              # of TLS, in this turn
     cdef FrameMemory memory               # of received bytes that are not served yet
     cdef readonly dict connections        # fd → Connection
     cdef list to_drain                    # connections with something to send or to serve

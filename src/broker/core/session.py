@@ -9,6 +9,7 @@ from broker.model.principal import ANONYMOUS, Principal
 if TYPE_CHECKING:
     from broker._native.log.permissions import Permissions
     from broker.core.links import Upstreams
+    from broker.core.security.login import Login
 
 
 class Session:
@@ -49,7 +50,7 @@ class Session:
         self.principal = principal
         # What is being served, where ACLs decide (core/access.py).
         self.protocol = self.request = ""
-        self.login: object = None  # the state of its SASL login; None: its listener has none
+        self.login: Login | None = None  # None: its listener has no login
         self.state: object = None  # its protocol's state of this connection
         self.is_forwarded = False  # another broker forwards requests of its clients on it
         self.upstreams: Upstreams | None = None  # its links to other brokers, once it needs one
@@ -66,6 +67,11 @@ class Session:
         authorizer = self.broker.security.authorizer
         if authorizer is not None:
             self.permissions = authorizer.permissions(principal, self.client_host)
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether it is known who it is, without a login or after it."""
+        return self._principal != ANONYMOUS
 
     @property
     def java_host(self) -> str:

@@ -294,7 +294,7 @@ class Config(Values):
         defaults = [
             Synonym(setting.name, value_to_text(setting.default), Source.DEFAULT)
             for setting in settings
-            if setting.default is not None
+            if setting.default is not None and not setting.name.startswith(PREFIX)
         ]
         return (*given, *defaults)
 

@@ -4,10 +4,7 @@ Their names are Kafka's. Where `is_per_listener` says so, `listener.name.<name>.
 """
 
 from broker.model import limits, sasl_limits, security_limits
-from broker.model.setting import Kind, Setting
-
-DAY_MS = 86_400_000
-HOUR_MS = 3_600_000
+from broker.model.setting import DAY_MS, HOUR_MS, Kind, Setting
 
 # Formatted by hand, so that rows stay short.
 # fmt: off

@@ -10,6 +10,9 @@ Value: TypeAlias = int | float | bool | str | tuple[str, ...] | Secret | None
 INT16_MAX = (1 << 15) - 1
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
+DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
 NOT_YET = "Accepted and stored, but without effect in this version."
 
 

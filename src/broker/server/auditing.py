@@ -19,6 +19,7 @@ from broker.core.security.audit_chain import Head, head_after, line_of
 from broker.core.security.audit_queue import AuditQueue, Noted
 from broker.core.security.ocsf import Lifecycle, Producer, fields_of
 from broker.core.service import Service
+from broker.core.topics.topics import Topics
 from broker.model import security_limits
 from broker.model.clock import Clock
 from broker.model.config import Config
@@ -144,10 +145,25 @@ class Auditing(Service):
         return lines, head
 
 
-def auditing_of(
-    config: Config, log_dir: LogDir, clock: Clock, topic: AuditTopic | None
-) -> Auditing:
-    """Return what writes the events of a configuration. Raises ConfigError."""
+def make_audit(
+    config: Config, log_dir: LogDir, topics: Topics, clock: Clock
+) -> tuple[Audit | None, Sequence[Service]]:
+    """Return what events are told to, and what writes them. None, (): there is no audit.
+
+    Raises ConfigError.
+    """
+    kinds = [Kind(word) for word in config.words("polylog.audit.events")]
+    if not kinds:
+        return None, ()
+    topic = None
+    if config.flag("polylog.audit.topic.enable"):
+        topic = AuditTopic(topics, log_dir.node_id, clock)
+    auditing = _auditing(config, log_dir, clock, topic)
+    audit = Audit(kinds, config.words("polylog.audit.excluded.principals"), auditing.put)
+    return audit, ((auditing,) if topic is None else (topic, auditing))
+
+
+def _auditing(config: Config, log_dir: LogDir, clock: Clock, topic: AuditTopic | None) -> Auditing:
     named = config.text_or_none("polylog.audit.file")
     key_file = config.text_or_none("polylog.audit.key.file")
     file = AuditFile(
@@ -165,9 +181,3 @@ def auditing_of(
         return Producer(log_dir.node_id, log_dir.cluster_id, version("polylog-broker"))
 
     return Auditing(file, settings, producer, clock, topic)
-
-
-def audit_of(config: Config, auditing: Auditing) -> Audit:
-    """Return what tells events to it."""
-    kinds = [Kind(word) for word in config.words("polylog.audit.events")]
-    return Audit(kinds, config.words("polylog.audit.excluded.principals"), auditing.put)

@@ -18,6 +18,7 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
+from broker._native.wire.connection import Connection
 from broker._native.wire.poller import Poller
 from broker.codec import compression
 from broker.core.broker import Broker
@@ -46,6 +47,7 @@ from broker.model.clock import SystemClock
 from broker.model.config import Config
 from broker.protocols import PROTOCOLS, log_flags
 from broker.protocols.base import Additions, WireProtocol
+from broker.server.auditing import make_audit
 from broker.server.checkpoints import Checkpoints
 from broker.server.clock_watch import ClockWatch
 from broker.server.connections import Connections
@@ -57,9 +59,10 @@ from broker.server.loop import Loop
 from broker.server.opening import Opened
 from broker.server.partition_logs import NativeLogs
 from broker.server.requests import Requests
-from broker.server.security import make_security
+from broker.server.securing import make_security
 from broker.server.services import Part, Services
 from broker.server.small_files import SmallFiles
+from broker.server.waiting_logins import WaitingLogins
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
 from broker.storage.recovery.partitions import Partitions
@@ -236,15 +239,22 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
 
 
 def make_poller(
-    broker: Broker, logs: Logs, protocols: Iterable[WireProtocol], loop: Loop
+    config: Config,
+    logs: Logs,
+    protocols: Iterable[WireProtocol],
+    loop: Loop,
+    waiting_logins: WaitingLogins,
 ) -> Poller:
     """Make the native side of all connections."""
-    config = broker.config
     poller = Poller(logs.turn, logs.table)
-    poller.authorizes = broker.security.authorizer is not None
     native_protocols = {each.name: each.native_protocol(config) for each in protocols}
     requests = Requests(loop)
-    poller.serve_with(native_protocols, requests.dispatch, requests.closed)
+
+    def closed(connection: Connection, reason: str) -> None:
+        waiting_logins.remove(connection)
+        requests.closed(connection, reason)
+
+    poller.serve_with(native_protocols, requests.dispatch, closed)
     logs.turn.schedule = partial(loop.call_next, poller.end)
     return poller
 
@@ -260,6 +270,7 @@ class Composition(NamedTuple):
     protocols: Mapping[WireProtocol, Additions]
     maintenance: Maintenance
     poller: Poller
+    waiting_logins: WaitingLogins
     guards: Sequence[Service]  # services of access control
 
     async def before_serving(self) -> None:
@@ -301,21 +312,23 @@ def compose(
     checkpoints = Checkpoints(
         logs.partitions, logs.topics, storage.opened.io_thread, small_files.write
     )
-    entries = opened.metadata.image.security
-    security, guards = make_security(config, log_dir, logs.topics, clock, entries, logs.table)
+    audit, guards = make_audit(config, log_dir, logs.topics, clock)
+    security = make_security(config, opened.metadata, clock, logs.table)._replace(audit=audit)
     broker = make_broker(storage, logs, coordinators, checkpoints, security)
     protocols = attach_protocols(broker, small_files, checkpoints)
     maintenance = make_maintenance(storage, logs, checkpoints)
-    poller = make_poller(broker, logs, protocols, loop)
+    waiting_logins = WaitingLogins(loop)
+    poller = make_poller(config, logs, protocols, loop, waiting_logins)
+    poller.authorizes = security.authorizer is not None
     return Composition(
         *(storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller),
-        guards,
+        *(waiting_logins, guards),
     )
 
 
-def services_of(parts: Composition, loop: Loop) -> Services:
-    """Return what starts, runs and stops, each after what it uses."""
-    storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller, _ = parts
+def services_of(parts: Composition, loop: Loop, more: Iterable[Service] = ()) -> Services:
+    """Return what starts, runs and stops, each after what it uses; `more` comes last."""
+    storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller, *_ = parts
     config, small_files = storage.configs.current, storage.small_files
     cluster = storage.opened.cluster
     loading: list[PartitionLog] = []  # from the start of topics to that of the loader
@@ -343,6 +356,7 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             maintenance.disk_watch,  # its stop frees the reserve, for what is still to be written
             Part("I/O thread", stop=storage.opened.io_thread.stop),
             Part("recompression", stop=broker.recompression.stop),
+            *_security_services(broker.security),
             Part("sync threads", stop=partial(_end_syncs, logs)),
             Part("appends", stop=broker.appends.stop),
             Part("topics", start=lambda: loading.extend(logs.topics.load())),
@@ -362,8 +376,16 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             Part("digests", run=maintenance.scrub.follow),
             Part("scrub", run=maintenance.scrub.run),
             Part("cleaner", run=clean),
+            *more,
         )
     )
+
+
+def _security_services(security: Security) -> Iterable[Service]:
+    if security.logins is not None:
+        yield Part("logins", stop=security.logins.work.stop)
+    if security.tokens is not None:
+        yield Part("delegation tokens", run=security.tokens.run)
 
 
 def _cluster_services(

@@ -30,6 +30,7 @@ _ORDINARY = frozenset(
         "idle",
         "the broker is stopping",
         "closed after its last reply",
+        "no TLS connection",
     )
 )
 

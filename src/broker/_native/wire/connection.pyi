@@ -3,6 +3,7 @@ from typing import Self, final
 from typing_extensions import disjoint_base
 
 from broker._native.wire.poller_state import PollerState
+from broker._native.wire.tls import TlsChannel
 
 @disjoint_base
 class NativeProtocol:
@@ -29,6 +30,8 @@ class Wait: ...
 class Connection:
     session: object
     def __new__(cls, poller: PollerState, fd: int, peer_host: str) -> Self: ...
+    @property
+    def tls(self) -> TlsChannel | None: ...
     @property
     def fd(self) -> int: ...
     @property

@@ -145,15 +145,21 @@ class Login:
         principal = Principal(USER, outcome.user)
         if self._principal not in {None, principal}:
             self.stage = Stage.FAILED
-            return Refused("another principal", _other_principal(self._principal, principal))
+            text = _other_principal(self._principal, principal)
+            return Refused("another principal", text, outcome.user)
         if outcome.ends_ms is not None and outcome.ends_ms <= now_ms:
             self.stage = Stage.FAILED
-            return Refused("expired meanwhile", self._wrong_credentials())
+            return Refused("expired meanwhile", self._wrong_credentials(), outcome.user)
         self.stage = Stage.OPEN
         self.token_id = outcome.token_id
         self._principal = principal
         self._lifetime_ms = self._lifetime(outcome.ends_ms, now_ms)
         return LoggedIn(outcome.message, principal, self._lifetime_ms)
+
+    def fail(self, reason: str) -> Refused:
+        """End a login that has succeeded."""
+        self.stage = Stage.FAILED
+        return Refused(reason, self._wrong_credentials())
 
     def _lifetime(self, ends_ms: int | None, now_ms: int) -> int:
         lifetimes = [] if ends_ms is None else [ends_ms - now_ms]

@@ -7,10 +7,12 @@ the metadata store contains nothing to log in with. A token works from its creat
 expires, whether or not it has been removed by then.
 """
 
+import asyncio
 import hmac
 import json
+import logging
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from broker.core.cluster.security_entries import Kind, delete, put
@@ -20,7 +22,7 @@ from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import CLUSTER_CHANGES_PER_TRANSACTION
-from broker.model.principal import USER, Principal, parse_principal
+from broker.model.principal import Principal, parse_principal
 from broker.model.sasl_limits import TOKEN_CREDENTIALS_KEPT_MAX
 from broker.model.scram import (
     ITERATIONS_MIN,
@@ -31,6 +33,7 @@ from broker.model.scram import (
     salted_password,
 )
 
+_log = logging.getLogger(__name__)
 _DIGEST: Final = "sha512"
 
 
@@ -138,8 +141,6 @@ class Tokens:
         lifetime_ms: int,
     ) -> DelegationToken:
         """Create a token; RequestError if that is not possible."""
-        if any(each.type != USER for each in (owner, *renewers)):
-            raise RequestError(ErrorCode.INVALID_PRINCIPAL_TYPE)
         self._metadata.image.security.check_room(Kind.TOKEN, 1)
         now_ms = self._clock.wall_ms()
         longest_ms = self.times.lifetime_max_ms
@@ -158,27 +159,40 @@ class Tokens:
         await self._put(token)
         return token
 
-    async def renew(self, password: bytes, principal: Principal, period_ms: int) -> int:
-        """Move a token's expiry; return the new one. RequestError if that is not allowed."""
+    async def renew(
+        self, password: bytes, principal: Principal, period_ms: int
+    ) -> DelegationToken:
+        """Move a token's expiry; RequestError if that is not allowed."""
         token, now_ms = self._own(password, principal), self._clock.wall_ms()
         if token.ends_ms < now_ms or token.expires_ms < now_ms:
             raise RequestError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
         period_ms = self.times.expiry_ms if period_ms <= 0 else period_ms
         renewed = token._replace(expires_ms=min(token.ends_ms, now_ms + period_ms))
         await self._put(renewed)
-        return renewed.expires_ms
+        return renewed
 
-    async def expire(self, password: bytes, principal: Principal, period_ms: int) -> int:
-        """Set a token's expiry, or remove it at once if the period is negative; return when."""
+    async def expire(
+        self, password: bytes, principal: Principal, period_ms: int
+    ) -> DelegationToken:
+        """Set a token's expiry, or remove it at once if the period is negative."""
         token, now_ms = self._own(password, principal), self._clock.wall_ms()
         if period_ms < 0:
             await change(self._metadata, [], [delete(Kind.TOKEN, token.token_id)])
-            return now_ms
+            return token._replace(expires_ms=now_ms)
         if token.ends_ms < now_ms or token.expires_ms < now_ms:
             raise RequestError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
         changed = token._replace(expires_ms=min(token.ends_ms, now_ms + period_ms))
         await self._put(changed)
-        return changed.expires_ms
+        return changed
+
+    async def run(self) -> None:
+        """Remove tokens that have expired, now and then."""
+        while True:
+            await asyncio.sleep(self.times.check_ms / 1000)
+            try:
+                await self.remove_expired()
+            except RequestError as error:  # the store: the next time
+                _log.warning("expired delegation tokens stay: error=%s", error)
 
     async def remove_expired(self) -> int:
         """Remove the tokens that have expired; return their number."""
@@ -218,13 +232,6 @@ class Tokens:
             self._ids.pop(self.password(token_id), None)
         else:
             self._ids[self.password(token_id)] = token_id
-
-
-def visible(
-    tokens: Iterable[DelegationToken], owners: Sequence[Principal] | None
-) -> list[DelegationToken]:
-    """Return the tokens of these owners, which may be renewers; of all if it is None."""
-    return [each for each in tokens if owners is None or any(map(each.is_of, owners))]
 
 
 def _identity(token: DelegationToken, credential: ScramCredential) -> ScramIdentity:

@@ -106,16 +106,16 @@ class Users:
 
         return compare
 
-    def credentials(self, users: Iterable[str] | None = None) -> dict[str, list[Credential]]:
-        """Return the credentials of these users, or of all, by user."""
-        found: dict[str, list[Credential]] = {}
-        wanted = None if users is None else set(users)
-        for name, stored in self._entries.items():
-            mechanism_name, slash, user = name.partition("/")
-            if slash and (wanted is None or user in wanted):
-                each = Credential(user, MECHANISMS[mechanism_name], parse_credential(stored))
-                found.setdefault(user, []).append(each)
-        return found
+    def of(self, user: str) -> list[Credential]:
+        """Return the credentials of a user."""
+        found = ((each, self.find(user, each)) for each in MECHANISMS.values())
+        return [Credential(user, *each) for each in found if each[1] is not None]
+
+    def credentials(self) -> dict[str, list[Credential]]:
+        """Return the credentials of all users, by user."""
+        names = (each.partition("/")[::2] for each in self._entries)
+        users = dict.fromkeys(user for mechanism, user in names if mechanism in MECHANISMS)
+        return {user: self.of(user) for user in users}
 
     def _secret(self) -> bytes:
         stored = self._entries.get(_MADE_UP)

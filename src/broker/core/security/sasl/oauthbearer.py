@@ -83,5 +83,5 @@ class OAuthBearerExchange:
                 f" ({authorization_id}) that is different from the token's principal name"
                 f" ({found.user})"
             )
-            return Refused("another authorization id", text)
+            return Refused("another authorization id", text, found.user)
         return Done(b"", found.user, found.ends_ms)

@@ -32,10 +32,12 @@ class Refused(NamedTuple):
     Attributes:
         reason: why, for the log; it contains nothing secret.
         message: what the client is told; None: only that its credentials are wrong.
+        user: who the client says it is, if it has said that.
     """
 
     reason: str
     message: str | None = None
+    user: str = ""
 
 
 class Work(NamedTuple):

@@ -50,9 +50,9 @@ class Plain:
 def _outcome(user: str, authorization_id: str, *, is_right: bool) -> Outcome:
     if not is_right:
         text = "Invalid username or password"
-        return Refused("wrong user or password", _FAILED + text)
+        return Refused("wrong user or password", _FAILED + text, user)
     if authorization_id not in {"", user}:
-        return Refused("another authorization id", _FAILED + _OTHER_AUTHORIZATION)
+        return Refused("another authorization id", _FAILED + _OTHER_AUTHORIZATION, user)
     return Done(b"", user)
 
 
@@ -73,5 +73,5 @@ class PlainExchange:
         if not user:
             return Refused("no user", f"{_FAILED}username not specified")
         if not password:
-            return Refused("no password", f"{_FAILED}password not specified")
+            return Refused("no password", f"{_FAILED}password not specified", user)
         return self._mechanism.compare(user, password, authorization_id)

@@ -105,7 +105,7 @@ class ScramExchange:
         if user is None:
             return Refused("malformed user name")
         if authorization_id is not None and unescaped(authorization_id) != user:
-            return Refused("another authorization id", _OTHER_AUTHORIZATION)
+            return Refused("another authorization id", _OTHER_AUTHORIZATION, user)
         self._header = header.encode()
         self._nonce = nonce + self._scram.nonce()
         found = self._scram.find(user, _is_of_token(extensions), now_ms)
@@ -122,21 +122,22 @@ class ScramExchange:
 
     def _take_final(self, text: str, identity: ScramIdentity) -> Done | Refused:
         final = _FINAL.fullmatch(text)
+        user = identity.user
         if final is None:
-            return Refused("malformed final message")
+            return Refused("malformed final message", user=user)
         without_proof, header, nonce, _, proof = final.groups()
         if not hmac.compare_digest(nonce, self._nonce):
-            return Refused("another nonce")
+            return Refused("another nonce", user=user)
         if _decoded(header) not in {self._header, _NO_BINDING}:
-            return Refused("another header in the final message")
+            return Refused("another header in the final message", user=user)
         client_proof = _decoded(proof)
         if client_proof is None:
-            return Refused("malformed proof")
+            return Refused("malformed proof", user=user)
         auth_message = self._messages + b"," + without_proof.encode()
         mechanism, credential = self._scram.mechanism, identity.credential
         is_right = is_proven(mechanism, credential, auth_message, client_proof)
         if not (is_right and identity.is_known):
-            return Refused("wrong user or password")
+            return Refused("wrong user or password", user=user)
         signature = b64encode(server_signature(mechanism, credential, auth_message))
         return Done(b"v=" + signature, identity.user, identity.ends_ms, identity.token_id)
 
