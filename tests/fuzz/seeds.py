@@ -18,6 +18,7 @@ from tests.fuzz import (
     connection_target,
     cursus_target,
     encode_targets,
+    login_target,
     rustlog_target,
 )
 from tests.fuzz.inputs import OPTIONS_SIZE
@@ -29,6 +30,7 @@ OWN_SEEDS = {
     "connection": connection_target.seeds,
     "rustlog": rustlog_target.seeds,
     "cursus_batch": cursus_target.seeds,
+    "login": login_target.seeds,
 }
 CORPUS = Path(__file__).parent / "corpus"
 SEED_SIZE_MAX = 1024
@@ -67,7 +69,7 @@ def seeds(target: str) -> list[bytes]:
             found = list(_consumer_protocol())
         case "encode_rows" | "encode_columns":
             found = list(encode_targets.seeds())
-        case "connection" | "rustlog" | "cursus_batch":
+        case _ if target in OWN_SEEDS:
             found = list(OWN_SEEDS[target]())
         case "segment":
             found = list(_segments())

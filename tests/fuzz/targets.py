@@ -37,6 +37,7 @@ TARGETS: Final[dict[str, str]] = {
     "connection": "connection_target.connection",
     "rustlog": "rustlog_target.rustlog",
     "cursus_batch": "cursus_target.cursus_batch",
+    "login": "login_target.login",
     "segment": "segment_targets.segment",
 }
 

@@ -39,3 +39,8 @@ cdef class Permissions:
     cdef void follow_epoch(self) noexcept
     cdef void forget(self) noexcept
     cdef void make_room(self) except *
+
+
+cdef inline bint permits(Permissions permissions, TopicEntry topic, uint8_t bits) noexcept:
+    """Return whether operations on a topic are known to be allowed; None permits everything."""
+    return permissions is None or permissions.allows(topic, bits)

@@ -10,6 +10,7 @@ cdef class PollerState:
     cdef readonly int epoll_fd
     cdef readonly Turn turn
     cdef readonly TopicTable topics
+    cdef public bint authorizes           # sessions have `permissions` (permitted.pxd)
     cdef TimerWheel wheel                 # of the connections, one each
     cdef int64_t monotonic_ms             # the clock, as read for this turn
     cdef int64_t budget_end_us            # monotonic: when the time budget of requests ends

@@ -36,6 +36,7 @@ _EXIT_CODES: tuple[tuple[type[PolylogError], int], ...] = (
 )
 # Commands whose line is parsed by a module of their own, to keep the start fast, and their purpose.
 _WITH_MODULES = {
+    "audit": ("audit", "check the chain of the audit's events"),
     "cert": ("cert", "make an authority and certificates for TLS"),
     "import": ("importing", "import another server's data into a running broker"),
     "metadata": ("metadata", "export, import and repair the metadata of brokers that are stopped"),

@@ -47,27 +47,29 @@ def may(session: Session, operation: Operation, resource: ResourceType, name: st
     )
 
 
-def check(session: Session, operation: Operation, resource: ResourceType, name: str) -> None:
-    """Raise RequestError unless a client may do something with a resource."""
+def check(
+    session: Session,
+    operation: Operation,
+    resource: ResourceType,
+    name: str,
+    *,
+    detail: str = "",
+) -> None:
+    """Raise RequestError unless a client may do something with a resource.
+
+    `detail` says for the audit what is changed.
+    """
     authorizer = session.broker.security.authorizer
     if authorizer is None:
         return
     is_allowed = authorizer.allows(
         session.principal, session.client_host, operation, resource, name
     )
-    is_recorded = _record(session, operation, resource, name, is_allowed=is_allowed)
+    is_recorded = _record(session, operation, resource, name, is_allowed=is_allowed, detail=detail)
     if not (is_allowed and is_recorded):
         raise RequestError(_CODES[resource])
     if operation in _KNOWN:
         _let_native_paths_know(session, operation, resource, name)
-
-
-def check_one_of(session: Session, *wanted: tuple[Operation, ResourceType, str]) -> None:
-    """Raise the error of the last of several unless one of them is allowed."""
-    for operation, resource, name in wanted[:-1]:
-        if may(session, operation, resource, name):
-            return check(session, operation, resource, name)
-    return check(session, *wanted[-1])
 
 
 def may_any(session: Session, operation: Operation, resource: ResourceType) -> bool:
@@ -83,9 +85,9 @@ def may_cluster(session: Session, operation: Operation) -> bool:
     return may(session, operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
-def check_cluster(session: Session, operation: Operation) -> None:
+def check_cluster(session: Session, operation: Operation, *, detail: str = "") -> None:
     """Raise RequestError unless a client may do something with the cluster."""
-    check(session, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+    check(session, operation, ResourceType.CLUSTER, CLUSTER_NAME, detail=detail)
 
 
 def check_topic(session: Session, operation: Operation, name: str) -> None:
@@ -118,7 +120,13 @@ def view(session: Session) -> object:
 
 
 def _record(
-    session: Session, operation: Operation, resource: ResourceType, name: str, *, is_allowed: bool
+    session: Session,
+    operation: Operation,
+    resource: ResourceType,
+    name: str,
+    *,
+    is_allowed: bool,
+    detail: str,
 ) -> bool:
     """Tell the audit; return whether the request may go on."""
     audit = session.broker.security.audit
@@ -134,6 +142,7 @@ def _record(
             resource.title,
             name,
             is_allowed,
+            detail,
         )
     )
 

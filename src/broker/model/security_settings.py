@@ -3,7 +3,7 @@
 Their names are Kafka's. Where `is_per_listener` says so, `listener.name.<name>.` may precede them.
 """
 
-from broker.model import limits, sasl_limits
+from broker.model import limits, sasl_limits, security_limits
 from broker.model.setting import DAY_MS, HOUR_MS, Kind, Setting
 
 # Formatted by hand, so that rows stay short.
@@ -155,12 +155,48 @@ _SASL = (
 _AUTHORIZER = (
     Setting("authorizer.class.name", Kind.STRING, "",
             choices=("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
-            doc="Whether ACLs decide what a principal may do; empty: everyone may do everything."),
+            doc="Whether ACLs decide what a principal may do; empty: everyone may do everything."
+                " Kafka's name of its authorizer means that of this broker."),
+    Setting("super.users", Kind.STRING, "",
+            doc="Principals that may do everything, whatever ACLs say, separated by semicolons:"
+                " User:admin;User:broker. The brokers of a cluster must be among them, or be"
+                " allowed ClusterAction."),
+    Setting("allow.everyone.if.no.acl.found", Kind.BOOLEAN, False,
+            doc="Whether everyone may do everything with a topic, group or other resource that no"
+                " ACL is for; false: nobody but super users."),
 )
 
 _QUOTAS: tuple[Setting, ...] = ()
 
-_AUDIT: tuple[Setting, ...] = ()
+_AUDIT = (
+    Setting("polylog.audit.events", Kind.LIST, (),
+            choices=("login", "denial", "administration", "access", "question"),
+            doc="Events that the audit records; empty: there is no audit. access: reads and writes"
+                " of records; question: describing and listing."),
+    Setting("polylog.audit.excluded.principals", Kind.LIST, (),
+            doc="Principals (User:NAME) of which only denials and failed logins are recorded."),
+    Setting("polylog.audit.file", Kind.STRING, None,
+            doc="File that events are appended to, as lines of JSON; unset: audit.jsonl in the data"
+                " directory."),
+    Setting("polylog.audit.file.max.bytes", Kind.LONG, security_limits.AUDIT_FILE_BYTES_MAX,
+            minimum=1 << 20, unit="bytes",
+            doc="Size from which on that file is closed and another one begun."),
+    Setting("polylog.audit.files.max", Kind.INT, security_limits.AUDIT_FILES_MAX, minimum=1,
+            doc="Closed files that are kept; the oldest others are removed."),
+    Setting("polylog.audit.key.file", Kind.STRING, None,
+            doc="File with the key of the chain of events; unset: their hashes have no key, and who"
+                " can write the file can make a chain of his own."),
+    Setting("polylog.audit.topic.enable", Kind.BOOLEAN, True,
+            doc="Whether the events are written to the topic __audit, too."),
+    Setting("polylog.audit.topic.partitions", Kind.INT, 1, minimum=1, maximum=1000,
+            doc="Partitions of __audit when it is created. A broker writes to one that it leads: in"
+                " a cluster there should be as many as brokers, at least."),
+    Setting("polylog.audit.queue.events", Kind.INT, security_limits.AUDIT_QUEUE_EVENTS, minimum=16,
+            maximum=1_000_000,
+            doc="Events that wait to be written; more are dropped and counted."),
+    Setting("polylog.audit.fail.closed", Kind.BOOLEAN, False,
+            doc="Whether requests that have to be recorded are refused while they cannot be."),
+)
 # fmt: on
 
 SECURITY_SETTINGS: tuple[Setting, ...] = (

@@ -3,7 +3,9 @@
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-Value: TypeAlias = int | float | bool | str | tuple[str, ...] | None
+from broker.model.secret import Secret
+
+Value: TypeAlias = int | float | bool | str | tuple[str, ...] | Secret | None
 
 INT16_MAX = (1 << 15) - 1
 INT_MAX = (1 << 31) - 1
@@ -23,7 +25,7 @@ class Kind(Enum):
     LONG = "long"
     DOUBLE = "double"
     LIST = "list"
-    PASSWORD = "password"  # noqa: S105 - a type: its values are texts that are never shown
+    PASSWORD = "password"  # noqa: S105 - a type: its values are never shown (model/secret.py)
 
 
 class Setting(NamedTuple):

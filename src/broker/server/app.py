@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,7 +15,7 @@ from broker.model.address import Address
 from broker.model.config import Config
 from broker.model.errors import PolylogError, StorageError
 from broker.model.listener import ListenerConfig
-from broker.model.principal import ANONYMOUS, parse_principal
+from broker.model.principal import ANONYMOUS, Principal, parse_principal
 from broker.server import descriptors
 from broker.server.composition import compose, services_of
 from broker.server.listener import Acceptor, Listener
@@ -90,13 +90,25 @@ def _open_metadata(
             loop.remove_signal_handler(number)
 
 
+def _principals(config: Config) -> dict[str, Principal]:
+    """Return who connects to a listener without a login or certificate; raises ConfigError."""
+    named = {
+        each.name: config.of_listener(each).text_or_none("polylog.principal")
+        for each in config.listeners
+    }
+    return {name: parse_principal(text) if text else ANONYMOUS for name, text in named.items()}
+
+
 def _session(
-    broker: Broker, client_host: str, host: str, port: int, listener: ListenerConfig
+    broker: Broker,
+    principals: Mapping[str, Principal],
+    client_host: str,
+    host: str,
+    port: int,
+    listener: ListenerConfig,
 ) -> Session:
     """Make the session of a connection, which begins with a login if its listener has one."""
-    principal = broker.config.of_listener(listener).text_or_none("polylog.principal")
-    known = ANONYMOUS if principal is None else parse_principal(principal)
-    session = Session(broker, client_host, host, port, listener, known)
+    session = Session(broker, client_host, host, port, listener, principals[listener.name])
     if broker.security.logins is not None:
         session.login = broker.security.logins.begin(listener)
     return session
@@ -225,7 +237,7 @@ class _Process:
         acceptor = Acceptor(
             self._loop,
             parts.poller,
-            partial(_session, parts.broker),
+            partial(_session, parts.broker, _principals(self._configs.current)),
             self._connections_max,
             parts.waiting_logins,
         )

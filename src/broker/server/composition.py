@@ -10,7 +10,7 @@
 Nothing is started here: `services_of` returns what starts, in order.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,6 +47,7 @@ from broker.model.clock import SystemClock
 from broker.model.config import Config
 from broker.protocols import PROTOCOLS, log_flags
 from broker.protocols.base import Additions, WireProtocol
+from broker.server.auditing import make_audit
 from broker.server.checkpoints import Checkpoints
 from broker.server.clock_watch import ClockWatch
 from broker.server.connections import Connections
@@ -152,7 +153,11 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
 
 
 def make_broker(
-    storage: Storage, logs: Logs, coordinators: Coordinators, checkpoints: Checkpoints
+    storage: Storage,
+    logs: Logs,
+    coordinators: Coordinators,
+    checkpoints: Checkpoints,
+    security: Security,
 ) -> Broker:
     """Make what handlers use."""
     cluster = storage.opened.cluster
@@ -181,9 +186,7 @@ def make_broker(
         partition_changes=None
         if cluster is None
         else cluster.partition_changes(storage.configs, logs.topics),
-        security=make_security(
-            storage.configs.current, storage.opened.metadata, storage.clock_watch.clock
-        ),
+        security=security,
     )
 
 
@@ -268,6 +271,7 @@ class Composition(NamedTuple):
     maintenance: Maintenance
     poller: Poller
     waiting_logins: WaitingLogins
+    guards: Sequence[Service]  # services of access control
 
     async def before_serving(self) -> None:
         """Do what protocols need before the first connection, one after another."""
@@ -308,27 +312,23 @@ def compose(
     checkpoints = Checkpoints(
         logs.partitions, logs.topics, storage.opened.io_thread, small_files.write
     )
-    broker = make_broker(storage, logs, coordinators, checkpoints)
+    audit, guards = make_audit(config, log_dir, logs.topics, clock)
+    security = make_security(config, opened.metadata, clock, logs.table)._replace(audit=audit)
+    broker = make_broker(storage, logs, coordinators, checkpoints, security)
     protocols = attach_protocols(broker, small_files, checkpoints)
     maintenance = make_maintenance(storage, logs, checkpoints)
     waiting_logins = WaitingLogins(loop)
     poller = make_poller(config, logs, protocols, loop, waiting_logins)
+    poller.authorizes = security.authorizer is not None
     return Composition(
-        storage,
-        logs,
-        coordinators,
-        checkpoints,
-        broker,
-        protocols,
-        maintenance,
-        poller,
-        waiting_logins,
+        *(storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller),
+        *(waiting_logins, guards),
     )
 
 
 def services_of(parts: Composition, loop: Loop, more: Iterable[Service] = ()) -> Services:
     """Return what starts, runs and stops, each after what it uses; `more` comes last."""
-    storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller, _ = parts
+    storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller, *_ = parts
     config, small_files = storage.configs.current, storage.small_files
     cluster = storage.opened.cluster
     loading: list[PartitionLog] = []  # from the start of topics to that of the loader
@@ -360,6 +360,7 @@ def services_of(parts: Composition, loop: Loop, more: Iterable[Service] = ()) ->
             Part("sync threads", stop=partial(_end_syncs, logs)),
             Part("appends", stop=broker.appends.stop),
             Part("topics", start=lambda: loading.extend(logs.topics.load())),
+            *parts.guards,
             Part("connections", start=connections.open, stop=connections.close),
             *(() if cluster is None else (Part("peers", stop=cluster.disconnect),)),
             Part("coordinators", start=coordinators.expect, stop=coordinators.close),

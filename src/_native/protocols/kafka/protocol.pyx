@@ -14,6 +14,7 @@ from broker._native.kernel.cursor cimport (
     load_int16,
     load_int32,
 )
+from broker._native.log.permissions cimport Permissions
 from broker._native.protocols.kafka.envelope cimport (
     ENVELOPE_OK,
     REQUEST_HEAD_MIN,
@@ -47,6 +48,7 @@ from broker._native.wire.connection cimport (
     Verdict,
 )
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
+from broker._native.wire.permitted cimport permissions_of
 from broker._native.wire.reply_slot cimport ReplySlot
 
 cdef enum:
@@ -109,6 +111,7 @@ cdef class Kafka(NativeProtocol):
         cdef ReplySlot* slot = NULL
         cdef RequestHead head
         cdef int64_t decompressed_bytes = 0
+        cdef Permissions permissions
         if connection.login_ends_ms != 0 and (
                 connection.poller.monotonic_ms >= connection.login_ends_ms):
             connection.protocol = self.gate
@@ -116,15 +119,16 @@ cdef class Kafka(NativeProtocol):
         if envelope_read(frame, &self.apis, &head) != ENVELOPE_OK:
             connection.close("request with a key, version or header that is not served")
             return False
+        permissions = permissions_of(connection)
         if head.api_key == KEY_PRODUCE:
-            status = produce_serve(connection.poller.topics, connection.poller.turn, &head,
-                                   &connection.unseen, &slot, &decompressed_bytes)
+            status = produce_serve(connection.poller.topics, connection.poller.turn, permissions,
+                                   &head, &connection.unseen, &slot, &decompressed_bytes)
             connection.poller.work += <int>(decompressed_bytes >> DECOMPRESSED_WORK_SHIFT)
         elif head.api_key == KEY_FETCH:
-            self.serve_fetch(connection, &head)
+            self.serve_fetch(connection, permissions, &head)
             return not connection.is_closed
         elif head.api_key == KEY_LIST_OFFSETS:
-            slot = list_offsets_serve(connection.poller.topics, &head)
+            slot = list_offsets_serve(connection.poller.topics, permissions, &head)
             status = NOT_SERVED if slot == NULL else SERVED
         if status == NOT_SERVED:
             return request_hand_over(connection, &head) is not None
@@ -135,12 +139,13 @@ cdef class Kafka(NativeProtocol):
             return False
         return not connection.is_closed
 
-    cdef void serve_fetch(self, Connection connection, RequestHead* head):
+    cdef void serve_fetch(self, Connection connection, Permissions permissions,
+                          RequestHead* head):
         cdef FetchStatus status = FETCH_NOT_SERVED
         cdef ParkedFetch session
         connection.poller.work += FETCH_WORK
         if connection.slots_head == NULL:
-            session = self.sessions.begin(connection, head, &status)
+            session = self.sessions.begin(connection, permissions, head, &status)
         if status == FETCH_NOT_SERVED:
             request_hand_over(connection, head)
         elif status == FETCH_READY:

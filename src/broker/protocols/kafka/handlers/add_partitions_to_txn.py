@@ -6,6 +6,7 @@ v5 between each other, and any client may.
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.scheduling.steps import ascending, in_steps
 from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
@@ -45,8 +46,9 @@ async def handle(
             body["v3_and_below_producer_epoch"],
         )
         places = await _places(body["v3_and_below_topics"])
-        codes = await _add(session, producer, places, client_version=0)
+        codes = await _add_of_client(session, producer, places)
         return {"results_by_topic_v3_and_below": await _results(request, codes)}
+    access.check_cluster(session, Operation.CLUSTER_ACTION)  # of brokers alone
     return {
         "results_by_transaction": [
             await _transaction(request, session, each)
@@ -73,6 +75,32 @@ async def _transaction(
     else:  # of the broker that leads them, for a producer of KIP-890
         codes = await _add(session, producer, places, client_version=EPOCH_BUMP_VERSION)
     return {"transactional_id": transactional_id, "topic_results": await _results(request, codes)}
+
+
+async def _add_of_client(
+    session: Session, producer: Producer, places: list[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    """Add partitions, all of which the client must be allowed to write."""
+    try:
+        kind = ResourceType.TRANSACTIONAL_ID
+        access.check(session, Operation.WRITE, kind, producer.transactional_id)
+    except RequestError as error:
+        return dict.fromkeys(places, error.code)
+    refused: dict[TopicPartition, ErrorCode] = {}
+    async for place in in_steps(places, PARTITIONS_ANSWERED_PER_STEP):
+        try:
+            access.check_topic(session, Operation.WRITE, place[0])
+        except RequestError as error:
+            refused[place] = error.code
+    if not refused:
+        return await _add(session, producer, places, client_version=0)
+    # Partitions that do not exist are told apart also if others are refused.
+    found = {
+        place: _refusal(session, place) or ErrorCode.OPERATION_NOT_ATTEMPTED
+        async for place in in_steps(places, PARTITIONS_ANSWERED_PER_STEP)
+        if place not in refused
+    }
+    return found | refused
 
 
 async def _add(

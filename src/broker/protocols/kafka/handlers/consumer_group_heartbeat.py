@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.groups.commands.consumer import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from broker.core.groups.records.consumer import in_order
 from broker.core.security.acls import Operation, ResourceType
@@ -28,6 +29,8 @@ def handle(
     """Serve the heartbeat; the response has the member's epoch and assignment."""
     body = request.body
     names, owned = body["subscribed_topic_names"], body["topic_partitions"]
+    for name in names or ():
+        access.check_topic(session, Operation.DESCRIBE, name)
     command = ConsumerHeartbeat(
         group_id=body["group_id"],
         member_id=body["member_id"],

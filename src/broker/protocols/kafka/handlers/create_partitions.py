@@ -7,6 +7,7 @@ as an error.
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.scheduling.steps import in_steps
 from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
@@ -31,7 +32,7 @@ async def handle(
     async for name, each in in_steps(topics.items(), PARTITIONS_ANSWERED_PER_STEP):
         refusal = None
         try:
-            await _enlarge(request, session, each)
+            await _enlarge(request, session, name, each)
         except RequestError as error:
             refusal = error
         results.append({"name": name, **outcome(refusal)})
@@ -41,12 +42,14 @@ async def handle(
 async def _enlarge(
     request: "Request[bodies.CreatePartitionsRequest]",
     session: Session,
+    name: str,
     wanted: "bodies.CreatePartitionsRequestTopic | None",
 ) -> None:
+    access.check_topic(session, Operation.ALTER, name)
     if wanted is None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
     topics = session.broker.topics
-    topic = topic_by_name(topics, wanted["name"])
+    topic = topic_by_name(topics, name)
     assigned = wanted["assignments"]
     new = NewPartitions(
         wanted["count"],

@@ -43,6 +43,7 @@ async def _result(
     entries: list[ConfigEntry] = []
     try:
         kind = resources.kind(wanted["resource_type"])
+        kind.check(session, Operation.DESCRIBE_CONFIGS, wanted["resource_name"])
         entries = kind.describe(session, wanted["resource_name"])
     except RequestError as error:
         refusal = error

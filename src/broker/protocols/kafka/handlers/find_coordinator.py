@@ -6,6 +6,7 @@ that the key hashes to; the first request creates the topic.
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.scheduling.steps import in_parts
 from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
@@ -20,9 +21,12 @@ if TYPE_CHECKING:
     from broker.codec import bodies
     from broker.core.topics.topic import Topic
 
+    _Find = Callable[[str], bodies.FindCoordinatorResponseCoordinator]
+
 _BATCHED_SINCE = 4
 _GROUP = 0
 _TRANSACTION = 1
+_RESOURCES = {_GROUP: ResourceType.GROUP, _TRANSACTION: ResourceType.TRANSACTIONAL_ID}
 
 
 async def handle(
@@ -31,7 +35,7 @@ async def handle(
     """Return the broker that leads the partition of each key."""
     find = await _finder(request.body["key_type"], session)
     if request.version < _BATCHED_SINCE:
-        found = find(request.body["key"])
+        found = _find(request, session, find, request.body["key"])
         return {
             "error_code": found["error_code"],
             "error_message": found["error_message"],
@@ -43,13 +47,26 @@ async def handle(
     async for part in in_parts(
         await unique(request.body["coordinator_keys"]), PARTITIONS_ANSWERED_PER_STEP
     ):
-        answers += ({**find(key), "key": key} for key in part)
+        answers += ({**_find(request, session, find, key), "key": key} for key in part)
     return {"coordinators": answers}
 
 
-async def _finder(
-    key_type: int, session: Session
-) -> "Callable[[str], bodies.FindCoordinatorResponseCoordinator]":
+def _find(
+    request: "Request[bodies.FindCoordinatorRequest]",
+    session: Session,
+    find: "_Find",
+    key: str,
+) -> "bodies.FindCoordinatorResponseCoordinator":
+    resource = _RESOURCES.get(request.body["key_type"])
+    if resource is not None:
+        try:
+            access.check(session, Operation.DESCRIBE, resource, key)
+        except RequestError as error:
+            return _refused(error)
+    return find(key)
+
+
+async def _finder(key_type: int, session: Session) -> "_Find":
     """Return the function that finds the coordinator of a key; it has the refusal of all keys."""
     broker = session.broker
     topics = broker.topics

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.scheduling.steps import next_step
 from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
@@ -34,7 +35,7 @@ async def handle(
     passes = _filter(request.body, session.broker.clock.latest_ms())
     found: list[bodies.ListTransactionsResponseTransactionState] = []
     for part in coordinator.listing():
-        found += [_listed(each) for each in part if passes(each)]
+        found += [_listed(each) for each in part if passes(each) and _is_shown(session, each)]
         await next_step()
     return {
         "error_code": 0,
@@ -43,6 +44,11 @@ async def handle(
         ],
         "transaction_states": found,
     }
+
+
+def _is_shown(session: Session, each: TransactionDescription) -> bool:
+    kind = ResourceType.TRANSACTIONAL_ID
+    return access.may(session, Operation.DESCRIBE, kind, each.transactional_id)
 
 
 def _listed(each: TransactionDescription) -> "bodies.ListTransactionsResponseTransactionState":

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.groups.commands.offsets import DeleteOffsetsRequest
 from broker.core.scheduling.steps import in_steps
 from broker.core.security.acls import Operation, ResourceType
@@ -29,7 +30,7 @@ async def handle(
     existing: dict[str, list[int]] = {}
     codes: list[ErrorCode] = []  # of `places`
     async for name, partition in in_steps(places, PARTITIONS_ANSWERED_PER_STEP):
-        codes.append(_existence_error(session, name, partition))
+        codes.append(_error(session, name, partition))
         if codes[-1] is ErrorCode.NONE:
             existing.setdefault(name, []).append(partition)
     asked = {
@@ -54,10 +55,13 @@ async def handle(
     }
 
 
-def _existence_error(session: Session, topic: str, partition: int) -> ErrorCode:
+def _error(session: Session, topic: str, partition: int) -> ErrorCode:
     try:
+        access.check_topic(session, Operation.READ, topic)
         check_exists(topic_by_name(session.broker.topics, topic), partition)
-    except RequestError:
+    except RequestError as error:
+        if error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            return error.code
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.groups.commands.classic import SyncRequest, SyncResponse
 from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
@@ -24,6 +25,7 @@ def handle(
     names = (body["protocol_type"], body["protocol_name"])
     if request.version >= _PROTOCOL_NAMES_SINCE and None in names:
         raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    access.check_group(session, Operation.READ, body["group_id"])
     command = SyncRequest(
         group_id=body["group_id"],
         member_id=body["member_id"],

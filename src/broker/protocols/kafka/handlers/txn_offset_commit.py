@@ -6,6 +6,7 @@ AddOffsetsToTxn must precede. The offsets are pending until the transaction is c
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.groups.commands.offsets import CommitRequest, CommitResponse, OffsetToCommit
 from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.security.acls import Operation, ResourceType
@@ -36,8 +37,15 @@ async def handle(
     request: "Request[bodies.TxnOffsetCommitRequest]", session: Session
 ) -> "bodies.TxnOffsetCommitResponse":
     """Commit offsets of existing partitions; the others get an error each."""
+    body = request.body
+    try:
+        kind = ResourceType.TRANSACTIONAL_ID
+        access.check(session, Operation.WRITE, kind, body["transactional_id"])
+        access.check_group(session, Operation.READ, body["group_id"])
+    except RequestError as error:
+        return {"topics": Offsets.refused(body["topics"], error)}
     offsets = Offsets()
-    reading = offsets.read(request.body["topics"], session.broker.topics)
+    reading = offsets.read(body["topics"], session)
     async for _ in in_steps(reading, PARTITIONS_ANSWERED_PER_STEP):
         pass
     if offsets.to_commit:
