@@ -46,6 +46,7 @@ _WITH_MODULES = {
         "snapshot",
         "create hard links of a running broker's files, to be read without it",
     ),
+    "user": ("user", "create, list and delete users, and set their passwords"),
 }
 
 

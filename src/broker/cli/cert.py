@@ -80,6 +80,7 @@ def _run(parsed: argparse.Namespace) -> int:
         raise ConfigError(
             "broker cert needs the extra tls: pip install 'polylog-broker[tls]'"
         ) from None
+    os.umask(0o077)
     try:
         parsed.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         match parsed.command:
@@ -128,6 +129,9 @@ def _make(directory: Path, name: str, days: int, hosts: Sequence[str]) -> list[P
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(is_ca=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
+        )
     )
     if hosts:
         names = x509.SubjectAlternativeName([_host(each) for each in hosts])
@@ -152,6 +156,7 @@ def _begun(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=5))  # clocks differ
         .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
 
 
@@ -232,8 +237,7 @@ def _read_ca(directory: Path) -> "tuple[EllipticCurvePrivateKey, x509.Certificat
 def _write(path: Path, content: bytes) -> None:
     """Write a new file that only its owner may read."""
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with path.open("xb") as file:
+            file.write(content)
     except FileExistsError:
         raise ConfigError(f"{path} exists, and is not replaced") from None
-    with os.fdopen(fd, "wb") as file:
-        file.write(content)

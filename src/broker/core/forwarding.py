@@ -146,7 +146,7 @@ def other_brokers(session: Session) -> list[int]:
     broker = session.broker
     if broker.links is None or session.is_forwarded:
         return []
-    known = broker.cluster.brokers(session.listener_host, session.listener_port)
+    known = broker.cluster.brokers(*session.reached)
     return [each.broker_id for each in known if each.broker_id != broker.node_id]
 
 

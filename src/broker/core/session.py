@@ -74,6 +74,11 @@ class Session:
         return self._principal != ANONYMOUS
 
     @property
+    def reached(self) -> tuple[str, int, ListenerConfig]:
+        """The address of this broker for the client, and over which listener it has come."""
+        return self.listener_host, self.listener_port, self.listener
+
+    @property
     def java_host(self) -> str:
         """The client's address as Java prints one: groups show it so, and tools expect it."""
         return f"/{self.client_host}"

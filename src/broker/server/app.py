@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,6 +15,7 @@ from broker.model.address import Address
 from broker.model.config import Config
 from broker.model.errors import PolylogError, StorageError
 from broker.model.listener import ListenerConfig
+from broker.model.principal import ANONYMOUS, Principal, parse_principal
 from broker.server import descriptors
 from broker.server.composition import compose, services_of
 from broker.server.listener import Acceptor, Listener
@@ -89,11 +90,25 @@ def _open_metadata(
             loop.remove_signal_handler(number)
 
 
+def _principals(config: Config) -> dict[str, Principal]:
+    """Return who connects to a listener without a login or certificate; raises ConfigError."""
+    named = {
+        each.name: config.of_listener(each).text_or_none("polylog.principal")
+        for each in config.listeners
+    }
+    return {name: parse_principal(text) if text else ANONYMOUS for name, text in named.items()}
+
+
 def _session(
-    broker: Broker, client_host: str, host: str, port: int, listener: ListenerConfig
+    broker: Broker,
+    principals: Mapping[str, Principal],
+    client_host: str,
+    host: str,
+    port: int,
+    listener: ListenerConfig,
 ) -> Session:
     """Make the session of a connection, which begins with a login if its listener has one."""
-    session = Session(broker, client_host, host, port, listener)
+    session = Session(broker, client_host, host, port, listener, principals[listener.name])
     if broker.security.logins is not None:
         session.login = broker.security.logins.begin(listener)
     return session
@@ -188,15 +203,15 @@ class _Process:
         if self._worker is not None:
             self._worker.report_ready()
 
-    def _advertised(self, listeners: Sequence[Listener]) -> Sequence[Address]:
-        """Return the addresses at which other brokers and their clients reach this one."""
+    def _advertised(self, listeners: Sequence[Listener]) -> list[tuple[Address, ListenerConfig]]:
+        """Return where other brokers and their clients reach this one, and over which listener."""
         if self._worker is not None:
-            return [self._worker.advertised or self._worker.reached]
+            return [(self._worker.advertised or self._worker.reached, listeners[0].config)]
         found = []
         for listener in listeners:
             known, protocol = listener.config.advertised, listener.config.address.protocol
             reached = listener.bound if known is None else (known._replace(protocol=protocol),)
-            found += reached
+            found += [(each, listener.config) for each in reached]
         return found
 
     def _listen(self) -> list[Listener]:
@@ -222,7 +237,7 @@ class _Process:
         acceptor = Acceptor(
             self._loop,
             parts.poller,
-            partial(_session, parts.broker),
+            partial(_session, parts.broker, _principals(self._configs.current)),
             self._connections_max,
             parts.waiting_logins,
         )

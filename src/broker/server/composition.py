@@ -239,16 +239,14 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
 
 
 def make_poller(
-    broker: Broker,
+    config: Config,
     logs: Logs,
     protocols: Iterable[WireProtocol],
     loop: Loop,
     waiting_logins: WaitingLogins,
 ) -> Poller:
     """Make the native side of all connections."""
-    config = broker.config
     poller = Poller(logs.turn, logs.table)
-    poller.authorizes = broker.security.authorizer is not None
     native_protocols = {each.name: each.native_protocol(config) for each in protocols}
     requests = Requests(loop)
 
@@ -320,7 +318,8 @@ def compose(
     protocols = attach_protocols(broker, small_files, checkpoints)
     maintenance = make_maintenance(storage, logs, checkpoints)
     waiting_logins = WaitingLogins(loop)
-    poller = make_poller(broker, logs, protocols, loop, waiting_logins)
+    poller = make_poller(config, logs, protocols, loop, waiting_logins)
+    poller.authorizes = security.authorizer is not None
     return Composition(
         *(storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller),
         *(waiting_logins, guards),

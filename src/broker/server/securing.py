@@ -1,7 +1,6 @@
-"""Makes what protects a broker: permissions, users, tokens, logins."""
+"""Makes what protects a broker: users, tokens, logins, the authorizer."""
 
 from broker._native.log.topic_table import TopicTable
-from broker.core.cluster.security_entries import SecurityEntries
 from broker.core.metadata import Metadata
 from broker.core.security import Security
 from broker.core.security.authorizer import Authorizer, parse_super_users
@@ -13,22 +12,24 @@ from broker.model.config import Config
 
 
 def make_security(config: Config, known: Metadata, clock: Clock, table: TopicTable) -> Security:
-    """Make the parts.
+    """Make the parts; `table` has the topics that the native paths serve.
 
-    Raises ConfigError for a configuration that is not possible, StorageError for a damaged entry.
+    Raises:
+        ConfigError: the logins of a listener cannot be served, or a super user is no principal.
+        StorageError: an access control entry is damaged.
     """
     users, tokens = Users(known), _tokens(config, known, clock)
     has_login = any(each.security.has_sasl for each in config.listeners)
     logins = Logins(config, Sources(users, tokens, clock)) if has_login else None
-    authorizer = _authorizer(config, known.image.security, table)
-    return Security(authorizer=authorizer, users=users, tokens=tokens, logins=logins)
+    authorizer = _authorizer(config, known, table)
+    return Security(authorizer, users=users, tokens=tokens, logins=logins)
 
 
-def _authorizer(config: Config, entries: SecurityEntries, table: TopicTable) -> Authorizer | None:
+def _authorizer(config: Config, known: Metadata, table: TopicTable) -> Authorizer | None:
     if not config.text("authorizer.class.name"):
         return None
     return Authorizer(
-        entries,
+        known.image.security,
         table,
         super_users=parse_super_users(config.text("super.users")),
         allows_unlisted=config.flag("allow.everyone.if.no.acl.found"),

@@ -117,13 +117,7 @@ def _fetch(url: str) -> bytes:
 
     class Refuse(HTTPRedirectHandler):
         def redirect_request(
-            self,
-            _req: Request,
-            _fp: "IO[bytes]",
-            code: int,
-            msg: str,
-            headers: "HTTPMessage",
-            newurl: str,  # noqa: ARG002, E501
+            self, _req: Request, _fp: "IO[bytes]", code: int, msg: str, headers: "HTTPMessage", newurl: str  # noqa: ARG002, E501
         ) -> None:
             raise URLError(f"a redirect ({code}), which is not followed")
 

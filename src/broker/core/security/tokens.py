@@ -64,7 +64,9 @@ class TokenTimes(NamedTuple):
 class Tokens:
     """The tokens of a broker or cluster."""
 
-    def __init__(self, known: Metadata, clock: Clock, secret: bytes, times: TokenTimes) -> None:
+    def __init__(
+        self, known: Metadata, clock: Clock, secret: bytes, times: TokenTimes
+    ) -> None:
         """Keep the metadata that has them, and the secret that their passwords are made with."""
         self._metadata = known
         self._clock = clock

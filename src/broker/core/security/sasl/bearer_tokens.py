@@ -114,9 +114,7 @@ def parse_keys(text: str | bytes) -> list["Key"]:
         ) from None
     try:
         rows = json.loads(text)["keys"]
-        keys = [
-            jwk.import_key(row) for row in rows[:TOKEN_KEYS_MAX] if row.get("kty") in _ALGORITHMS
-        ]
+        keys = [jwk.import_key(row) for row in rows[:TOKEN_KEYS_MAX] if row.get("kty") in _ALGORITHMS]
     except (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ConfigError(f"not a JSON Web Key Set: {type(error).__name__}") from None
     if not keys:

@@ -1,7 +1,7 @@
 r"""OAUTHBEARER (RFC 7628): the client sends a token that an authorization server has signed.
 
-first message    n,[a=id],^Aauth=Bearer <token>^A[name=value^A]^A
-after a failure  {"status":"invalid_token"}, which the client answers with ^A
+    first message    n,[a=id],^Aauth=Bearer <token>^A[name=value^A]^A
+    after a failure  {"status":"invalid_token"}, which the client answers with ^A
 """
 
 import re
@@ -69,9 +69,7 @@ class OAuthBearerExchange:
             return Refused("malformed token", f"{_MALFORMED}: invalid 'auth' format")
         scheme, token = auth.groups()
         if scheme.lower() != "bearer":
-            return Refused(
-                "another scheme", f"Invalid scheme in OAUTHBEARER client first message: {scheme}"
-            )
+            return Refused("another scheme", f"Invalid scheme in OAUTHBEARER client first message: {scheme}")
         return Work(lambda: self._check(token, authorization_id, now_ms))
 
     def _check(self, token: str, authorization_id: str | None, now_ms: int) -> Outcome:

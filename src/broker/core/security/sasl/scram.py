@@ -27,9 +27,7 @@ from broker.model.scram import (
 _PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _EXTENSIONS: Final = r"((?:,[A-Za-z]+=[^,\x00]*)*)"
 _FIRST: Final = re.compile(rf"(n,(?:a=([^,\x00]+))?,)(n=([^,\x00]+),r=({_PRINTABLE}){_EXTENSIONS})")
-_FINAL: Final = re.compile(
-    rf"(c=([A-Za-z0-9+/=]+),r=({_PRINTABLE}){_EXTENSIONS}),p=([A-Za-z0-9+/=]+)"
-)
+_FINAL: Final = re.compile(rf"(c=([A-Za-z0-9+/=]+),r=({_PRINTABLE}){_EXTENSIONS}),p=([A-Za-z0-9+/=]+)")
 _IS_TOKEN: Final = "tokenauth"
 _OTHER_AUTHORIZATION: Final = (
     "Authentication failed: Client requested an authorization id that is different from username"

@@ -118,7 +118,7 @@ async def cluster_status(request: Request) -> str:
 
 def _brokers(request: Request) -> list[dict[str, object]]:
     session = request.session
-    known = session.broker.cluster.brokers(session.listener_host, session.listener_port)
+    known = session.broker.cluster.brokers(*session.reached)
     return [
         {"id": each.broker_id, "address": leader_address(session, each.broker_id)} for each in known
     ]

@@ -39,7 +39,7 @@ def handle(
                 "rack": each.rack,
                 "is_fenced": False,
             }
-            for each in broker.cluster.brokers(session.listener_host, session.listener_port)
+            for each in broker.cluster.brokers(*session.reached)
         ],
         "cluster_authorized_operations": authorized(
             session,

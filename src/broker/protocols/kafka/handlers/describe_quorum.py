@@ -32,7 +32,7 @@ async def handle(
     request: "Request[bodies.DescribeQuorumRequest]", session: Session
 ) -> "bodies.DescribeQuorumResponse":
     """Describe the metadata partition."""
-    brokers = session.broker.cluster.brokers(session.listener_host, session.listener_port)
+    brokers = session.broker.cluster.brokers(*session.reached)
     nodes: list[bodies.DescribeQuorumResponseNode] = [
         {
             "node_id": each.broker_id,

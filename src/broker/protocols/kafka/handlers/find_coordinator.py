@@ -82,10 +82,7 @@ async def _finder(key_type: int, session: Session) -> "_Find":
     except RequestError as error:
         message = error.message
         return lambda _: _refused(RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message))
-    brokers = {
-        each.broker_id: each
-        for each in broker.cluster.brokers(session.listener_host, session.listener_port)
-    }
+    brokers = {each.broker_id: each for each in broker.cluster.brokers(*session.reached)}
 
     def find(key: str) -> "bodies.FindCoordinatorResponseCoordinator":
         leader = broker.cluster.leadership(topic, partition_for(key)).leader

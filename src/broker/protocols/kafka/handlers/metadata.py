@@ -62,8 +62,7 @@ async def _all(request: "Request[bodies.MetadataRequest]", session: Session) -> 
         request.version,
         request.body["include_cluster_authorized_operations"],
         request.body["include_topic_authorized_operations"],
-        session.listener_host,
-        session.listener_port,
+        session.reached,
         access.view(session),
     )
 
@@ -96,7 +95,7 @@ async def _fields(
     return {
         "brokers": [
             {"node_id": each.broker_id, "host": each.host, "port": each.port, "rack": each.rack}
-            for each in broker.cluster.brokers(session.listener_host, session.listener_port)
+            for each in broker.cluster.brokers(*session.reached)
         ],
         "cluster_id": broker.cluster_id,
         "controller_id": broker.cluster.controller_id,

@@ -55,4 +55,4 @@ def _encoded(
     return schema.response(_KEY).encode(request.version, fields)
 
 
-API = Api(_KEY, "SaslAuthenticate", range(3), handle, refuse_with_message)
+API = Api(_KEY, "SaslAuthenticate", range(3), handle, (), refuse_with_message)

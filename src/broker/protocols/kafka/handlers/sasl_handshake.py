@@ -47,4 +47,4 @@ def _encoded(
     return schema.response(_KEY).encode(request.version, fields)
 
 
-API = Api(_KEY, "SaslHandshake", range(2), handle)
+API = Api(_KEY, "SaslHandshake", range(2), handle, ())

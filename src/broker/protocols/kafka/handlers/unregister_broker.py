@@ -22,7 +22,7 @@ def handle(
 ) -> "bodies.UnregisterBrokerResponse":
     """Refuse, with the reason."""
     broker_id = request.body["broker_id"]
-    brokers = session.broker.cluster.brokers(session.listener_host, session.listener_port)
+    brokers = session.broker.cluster.brokers(*session.reached)
     if any(each.broker_id == broker_id for each in brokers):
         text = f"broker {broker_id} runs: stop it, and it unregisters itself"
         raise RequestError(ErrorCode.INVALID_REQUEST, text)

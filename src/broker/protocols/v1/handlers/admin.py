@@ -36,7 +36,7 @@ def _known_brokers(request: Request) -> list[int]:
     broker = session.broker
     found = set(request.brokers.known(broker.node_id))
     if broker.links is not None:
-        cluster = broker.cluster.brokers(session.listener_host, session.listener_port)
+        cluster = broker.cluster.brokers(*session.reached)
         found |= {each.broker_id for each in cluster}
     return sorted(found)
 
