@@ -2,7 +2,6 @@
 
 import argparse
 import getpass
-import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from broker.model.scram import (
     MECHANISMS,
     ScramMechanism,
 )
+from broker.model.secret_file import read_password_file
 
 if TYPE_CHECKING:
     from broker.client.connection import Client
@@ -167,8 +167,8 @@ def _add(command: Parser, *, has_name: bool = True, has_password: bool = False) 
             "--password-file",
             type=Path,
             metavar="FILE",
-            help="file whose first line is the password, `-` for standard input; without it the"
-            " terminal is asked",
+            help="file with the password, `-` for standard input; without it the terminal is"
+            " asked",
         )
         command.add_argument(
             "--iterations",
@@ -238,18 +238,7 @@ def _password(file: Path | None) -> str:
     elif str(file) == "-":
         password = sys.stdin.readline(PASSWORD_FILE_BYTES_MAX).rstrip("\r\n")
     else:
-        password = _first_line(file)
+        password = read_password_file(file, "--password-file")
     if not password:
         raise ConfigError("the password is empty")
     return password
-
-
-def _first_line(file: Path) -> str:
-    try:
-        with file.open(encoding="utf-8") as opened:
-            mode = file.stat().st_mode
-            if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
-                print(f"broker: {file} can be read by others: chmod 600 {file}", file=sys.stderr)
-            return opened.readline(PASSWORD_FILE_BYTES_MAX).rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}") from None
