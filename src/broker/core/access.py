@@ -100,6 +100,14 @@ def check_group(session: Session, operation: Operation, group_id: str) -> None:
     check(session, operation, ResourceType.GROUP, group_id)
 
 
+def check_creation(session: Session, name: str) -> None:
+    """Raise RequestError unless a client may create topics, or one of this name."""
+    if may_cluster(session, Operation.CREATE):
+        check_cluster(session, Operation.CREATE, detail=f"topic {name}")
+    else:
+        check_topic(session, Operation.CREATE, name)
+
+
 def topic_named(session: Session, operation: Operation, name: str) -> Topic:
     """Return the topic of a name; whether it exists is not told to who may not ask."""
     check(session, operation, ResourceType.TOPIC, name)

@@ -33,6 +33,7 @@ def _authorizer(config: Config, known: Metadata, table: TopicTable) -> Authorize
         table,
         super_users=parse_super_users(config.text("super.users")),
         allows_unlisted=config.flag("allow.everyone.if.no.acl.found"),
+        decides_all=not {"access", "question"}.isdisjoint(config.words("polylog.audit.events")),
     )
 
 

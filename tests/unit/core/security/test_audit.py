@@ -48,6 +48,7 @@ ACCOUNT = Account(PEER, ALICE, "User:bob", AccountChange.CREATE, "SCRAM-SHA-512"
         (decision("AlterConfigs", is_allowed=True), Kind.ADMINISTRATION),
         (decision("Describe", is_allowed=True), Kind.QUESTION),
         (decision("Read", is_allowed=True), Kind.ACCESS),
+        (decision("ClusterAction", is_allowed=True), Kind.ACCESS),
         (decision("Write", is_allowed=True), Kind.ACCESS),
         (decision("Read", is_allowed=False), Kind.DENIAL),
         (decision("Create", is_allowed=False), Kind.DENIAL),

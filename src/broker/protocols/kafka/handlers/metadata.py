@@ -149,8 +149,7 @@ async def _create(
             continue  # it is refused below, as if it existed
         if name not in INTERNAL_TOPICS and topics.get(name) is None:
             try:
-                if not access.may_cluster(session, Operation.CREATE):
-                    access.check_topic(session, Operation.CREATE, name)
+                access.check_creation(session, name)
                 await topics.get_or_create(name)
             except RequestError as error:
                 refused[name] = error
