@@ -6,6 +6,7 @@ from typing import Final
 
 from broker._native.protocols.cursus import protocol as native
 from broker._native.protocols.cursus.batch import CursusBatch
+from broker._native.protocols.cursus.login import CursusGate
 from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS, SPREADS_KEYS
 from broker.core.broker import Broker
 from broker.core.forwarding import ElsewhereError, learn
@@ -23,6 +24,7 @@ from broker.protocols.cursus.errors import RefusedError, of_request
 from broker.protocols.cursus.forwarding import forwarded
 from broker.protocols.cursus.grammar import BLANKS, decoded, encoded, keyword_of, parse
 from broker.protocols.cursus.handlers import produce
+from broker.protocols.cursus.login import LoginGate
 from broker.protocols.cursus.named_producers.tables import NamedProducers
 from broker.protocols.cursus.protocol_state import ProtocolState
 from broker.protocols.cursus.reads import consume_of
@@ -46,9 +48,12 @@ class Cursus(WireProtocol):
         """Start with an empty state, unless one is given."""
         self._state = state or ProtocolState()
 
-    def native_protocol(self, config: Config) -> native.Cursus:  # noqa: ARG002 (it has no settings)
+    def native_protocol(self, config: Config) -> native.Cursus:
         """Make its native path, which shares the round robin of partitions with `handle`."""
-        return native.Cursus(self, self._state.turns)
+        cursus = native.Cursus(self, self._state.turns)
+        login_bytes_max = config.integer("sasl.server.max.receive.size")
+        cursus.guard_with(CursusGate(LoginGate(self), frame_bytes_max=login_bytes_max))
+        return cursus
 
     @classmethod
     def log_flags(cls, config: TopicConfig) -> int:

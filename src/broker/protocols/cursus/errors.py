@@ -57,6 +57,8 @@ _CLASSES: Final[dict[str, frozenset[str]]] = {
         (
             "internal_topic_write_forbidden",
             "transaction_metadata_forbidden",
+            "authentication_failed",
+            "authentication_required",
         )
     ),
     "validation": frozenset(
