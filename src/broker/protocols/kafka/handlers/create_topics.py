@@ -44,8 +44,7 @@ async def _create(
     name: str,
     wanted: "bodies.CreateTopicsRequestTopic | None",
 ) -> "bodies.CreateTopicsResponseTopic":
-    if not access.may_cluster(session, Operation.CREATE):
-        access.check_topic(session, Operation.CREATE, name)
+    access.check_creation(session, name)
     if wanted is None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
     topics = session.broker.topics

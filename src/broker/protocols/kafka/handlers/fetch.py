@@ -178,7 +178,7 @@ class _Reading:
         """Whether the fetch can be answered without waiting."""
         return self._is_final or not self.logs or self._bytes_read >= self._bytes_min
 
-    def on_each(self) -> Iterator[None]:
+    def each(self) -> Iterator[None]:
         """Read every partition in request order, one per step."""
         for wanted in self._request.body["topics"]:
             partitions: list[bodies.FetchResponsePartition] = []

@@ -67,11 +67,7 @@ async def _all(request: "Request[bodies.MetadataRequest]", session: Session) -> 
     )
 
     async def make() -> bytes:
-        topics = (
-            topic
-            for topic in broker.topics
-            if access.may(session, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-        )
+        topics = (topic for topic in broker.topics if access.may_describe(session, topic))
         rows = (row for topic in topics for row in _known_topic(request, session, topic))
         return await encoded(_KEY, request.version, await _fields(request, session, rows))
 
@@ -149,8 +145,7 @@ async def _create(
             continue  # it is refused below, as if it existed
         if name not in INTERNAL_TOPICS and topics.get(name) is None:
             try:
-                if not access.may_cluster(session, Operation.CREATE):
-                    access.check_topic(session, Operation.CREATE, name)
+                access.check_creation(session, name)
                 await topics.get_or_create(name)
             except RequestError as error:
                 refused[name] = error
