@@ -83,7 +83,7 @@ class Alone:
         self._replicas = (broker_id,)
 
     def brokers(
-        self, host: str, port: int, listener: ListenerConfig = UNSECURED
+        self, host: str, port: int, _listener: ListenerConfig = UNSECURED
     ) -> list[KnownBroker]:
         """Return this broker."""
         return [KnownBroker(self.controller_id, host, port, self._rack)]

@@ -141,7 +141,8 @@ class _Process:
         if any(each.security.has_tls for each in self._configs.current.listeners):
             from broker.server.tls import open_tls  # noqa: PLC0415 - without TLS nothing needs it
 
-            self._tls, watch = open_tls(self._configs, loop.time)
+            dialer = None if opened.cluster is None else opened.cluster.dialer
+            self._tls, watch = open_tls(self._configs, loop.time, dialer)
             watches.append(watch)
         self._services = services_of(self._parts, loop, watches)
 

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, cast
 from broker._native.wire.connection import Connection
 from broker._native.wire.tls import TlsChannel
 from broker.core.configs.broker_configs import BrokerConfigs
+from broker.core.dialing import Dialer
 from broker.core.service import Service
 from broker.core.tls.certificates import parse_certificate
-from broker.core.tls.contexts import Secured, server_context
+from broker.core.tls.contexts import Secured, secured
 from broker.core.tls.principal_rules import PrincipalRules
-from broker.model.config import Config, Values
+from broker.model.config import Config, Values, inter_broker_listener
 from broker.model.errors import CodecError, ConfigError, PeerError
 from broker.model.listener import ListenerConfig
 from broker.model.principal import USER, Principal
@@ -45,10 +46,19 @@ class ListenerTls:
     """The TLS of one listener."""
 
     def __init__(
-        self, listener: ListenerConfig, config: Config, monotonic: Callable[[], float]
+        self,
+        listener: ListenerConfig,
+        config: Config,
+        monotonic: Callable[[], float],
+        *,
+        is_of_brokers: bool = False,
     ) -> None:
-        """Read its keys; ConfigError if they cannot be used."""
+        """Read its keys; ConfigError if they cannot be used.
+
+        With `is_of_brokers` this broker reaches others with the same keys.
+        """
         self._listener = listener
+        self._is_of_brokers = is_of_brokers
         self._settings = config.of_listener(listener)
         self._monotonic = monotonic
         self._rules = PrincipalRules(self._settings.text("ssl.principal.mapping.rules"))
@@ -95,6 +105,12 @@ class ListenerTls:
     def _is_other(self, settings: Values) -> bool:
         return not settings.has_values_of(self._settings) or _seen(settings) != self._seen
 
+    @property
+    def to_brokers(self) -> ssl.SSLContext:
+        """The context of a new connection to another broker."""
+        assert self._secured.to_brokers is not None
+        return self._secured.to_brokers
+
     def _load(self, config: Config) -> Secured:
         settings = config.of_listener(self._listener)
         client_auth = settings.text("ssl.client.auth")
@@ -103,41 +119,42 @@ class ListenerTls:
             client_auth = (
                 "none"  # as in Kafka: who logs in needs a certificate if that is asked for
             )
-        return server_context(settings, client_auth, f"listener {self._listener.name}")
+        where = f"listener {self._listener.name}"
+        return secured(settings, client_auth, where, is_of_brokers=self._is_of_brokers)
 
     def _take(self, config: Config, settings: Values) -> None:
         seen = _seen(settings)
         try:
-            secured = self._load(config)
-            self._check_names(secured)
+            renewed = self._load(config)
+            self._check_names(renewed)
         except ConfigError as error:
             _log.error("keys are not renewed: listener=%s error=%s", self._listener.name, error)
         else:
-            self._secured, self._settings, self._warned_days = secured, settings, None
+            self._secured, self._settings, self._warned_days = renewed, settings, None
             _log.info(
                 "keys are renewed: listener=%s expires=%s subject=%s",
                 self._listener.name,
-                secured.certificate.expires.isoformat(),
-                secured.certificate.subject,
+                renewed.certificate.expires.isoformat(),
+                renewed.certificate.subject,
             )
         self._seen = seen
 
-    def _check_names(self, secured: Secured) -> None:
-        old, new = self._secured.certificate, secured.certificate
+    def _check_names(self, renewed: Secured) -> None:
+        old, new = self._secured.certificate, renewed.certificate
         if new.subject != old.subject and not self._settings.flag("ssl.allow.dn.changes"):
             raise ConfigError(
-                f"{secured.keys.origin}: the certificate is of {new.subject} and was of"
+                f"{renewed.keys.origin}: the certificate is of {new.subject} and was of"
                 f" {old.subject}: ssl.allow.dn.changes=false"
             )
         lacks = old.alternative_names - new.alternative_names
         if lacks and not self._settings.flag("ssl.allow.san.changes"):
             raise ConfigError(
-                f"{secured.keys.origin}: the certificate lacks {len(lacks)} alternative names of"
+                f"{renewed.keys.origin}: the certificate lacks {len(lacks)} alternative names of"
                 " the one before: ssl.allow.san.changes=false"
             )
 
     def _wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
-        return self._secured.context.wrap_bio(incoming, outgoing, server_side=True)
+        return self._secured.of_clients.wrap_bio(incoming, outgoing, server_side=True)
 
     def _on_secured(self, connection: Connection) -> None:
         """Let the connection act for the subject of its certificate, if it has shown one."""
@@ -193,21 +210,30 @@ class TlsWatch(Service):
 
 
 def open_tls(
-    configs: BrokerConfigs, monotonic: Callable[[], float]
+    configs: BrokerConfigs, monotonic: Callable[[], float], dialer: Dialer | None
 ) -> tuple[dict[str, ListenerTls], TlsWatch]:
     """Read the keys of all listeners with TLS, which follow the configuration from here on.
+
+    Connections of `dialer` to other brokers are encrypted if their listener is.
 
     Raises:
         ConfigError: keys cannot be used.
     """
+    config = configs.current
+    listeners = config.listeners
+    of_brokers = None if dialer is None else inter_broker_listener(config, listeners)
+    name_of_brokers = None if of_brokers is None else of_brokers.name
     found = {
-        each.name: ListenerTls(each, configs.current, monotonic)
-        for each in configs.current.listeners
+        each.name: ListenerTls(each, config, monotonic, is_of_brokers=each.name == name_of_brokers)
+        for each in listeners
         if each.security.has_tls
     }
     for each in found.values():
         configs.checked_by(each.check)
         configs.when_altered(each.apply)
+    if dialer is not None and name_of_brokers in found:
+        dialed = found[name_of_brokers]
+        dialer.secure_with(lambda: dialed.to_brokers)
     return found, TlsWatch(found.values(), lambda: configs.current)
 
 

@@ -67,7 +67,7 @@ class BrokerState(Enum):
 
 
 class Endpoint(NamedTuple):
-    """The wire protocol that a listener is restricted to, the address that clients use, the listener."""
+    """The wire protocol of an address ("": all), the address, and the listener that it is of."""
 
     name: str
     host: str

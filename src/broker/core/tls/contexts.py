@@ -21,11 +21,11 @@ _CIPHERS_13 = {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20
 
 
 class Secured(NamedTuple):
-    """A context, and what it was made of."""
+    """The contexts of a listener, and the keys that they were made of."""
 
-    context: ssl.SSLContext
+    of_clients: ssl.SSLContext  # of accepted connections
+    to_brokers: ssl.SSLContext | None  # of those that this broker opens; None: it opens none
     keys: KeyStore
-    trust: TrustStore | None
 
     @property
     def certificate(self) -> Certificate:
@@ -33,36 +33,45 @@ class Secured(NamedTuple):
         return self.keys.certificate
 
 
-def server_context(settings: Values, client_auth: str, where: str) -> Secured:
-    """Make the context of a listener; ConfigError if its keys or settings do not allow one."""
+def secured(
+    settings: Values, client_auth: str, where: str, *, is_of_brokers: bool = False
+) -> Secured:
+    """Make the contexts of a listener; ConfigError if its keys or settings do not allow them.
+
+    Args:
+        settings: those in force for the listener.
+        client_auth: ssl.client.auth.
+        where: whose settings they are, for messages.
+        is_of_brokers: whether brokers reach each other over the listener.
+    """
     keys, trust = read_key_store(settings, where), read_trust_store(settings, where)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _restrict(context, settings, where)
-    keys.load_into(context)
-    context.verify_mode = _CLIENT_AUTH[client_auth]
-    if client_auth != "none" and trust is None:
+    if trust is None and client_auth != "none":
         raise ConfigError(
             f"{where}: ssl.client.auth={client_auth} needs the authorities of the clients'"
             " certificates: set ssl.truststore.location"
         )
-    if trust is not None:
-        trust.load_into(context)
-    return Secured(context, keys, trust)
-
-
-def client_context(settings: Values, where: str) -> Secured:
-    """Make the context of connections to other brokers, which they see this broker's key in."""
-    keys, trust = read_key_store(settings, where), read_trust_store(settings, where)
+    of_clients = _context(ssl.PROTOCOL_TLS_SERVER, settings, where, keys, trust)
+    of_clients.verify_mode = _CLIENT_AUTH[client_auth]
+    if not is_of_brokers:
+        return Secured(of_clients, None, keys)
     if trust is None:
         raise ConfigError(
             f"{where}: brokers check each other's certificates: set ssl.truststore.location"
         )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = settings.text("ssl.endpoint.identification.algorithm") == "https"
+    to_brokers = _context(ssl.PROTOCOL_TLS_CLIENT, settings, where, keys, trust)
+    to_brokers.check_hostname = settings.text("ssl.endpoint.identification.algorithm") == "https"
+    return Secured(of_clients, to_brokers, keys)
+
+
+def _context(
+    kind: int, settings: Values, where: str, keys: KeyStore, trust: TrustStore | None
+) -> ssl.SSLContext:
+    context = ssl.SSLContext(kind)
     _restrict(context, settings, where)
     keys.load_into(context)
-    trust.load_into(context)
-    return Secured(context, keys, trust)
+    if trust is not None:
+        trust.load_into(context)
+    return context
 
 
 def _restrict(context: ssl.SSLContext, settings: Values, where: str) -> None:
