@@ -287,7 +287,7 @@ def test_an_impossible_size_closes_the_connection(connect, size):
 
 
 @pytest.mark.parametrize(
-    "first", [b"PING\n", b"\0\0\0\x04abcd", b"TOPICS\n", b"PRODUCE t 0 5\nhello\n"]
+    "first", [b"PING\n", b"GET /health HTTP/1.1\r\n\r\n", b"TOPICS\n", b"PRODUCE t 0 5\nhello\n"]
 )
 def test_a_protocol_without_a_login_is_closed(connect, first):
     client = connect()
