@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.broker_process import wait_until
 from tests.support.login_client import LoginClient
-from tests.support.secured_broker import AUTHORIZER, SecuredBroker, plain_users
+from tests.support.configured_broker import AUTHORIZER, ConfiguredBroker, plain_users
 
 USERS = {"admin": "of-admin", "alice": "of-alice"}
 SETTINGS = {
@@ -26,9 +26,9 @@ TOPIC_DENIED = 29
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[SecuredBroker]:
+def broker(tmp_path: Path) -> Iterator[ConfiguredBroker]:
     """Start a broker with two users, and stop it at the end."""
-    started = SecuredBroker(tmp_path, [LISTENER], SETTINGS)
+    started = ConfiguredBroker(tmp_path, [LISTENER], SETTINGS)
     started.start()
     yield started
     started.stop()
@@ -42,7 +42,7 @@ def create(client: LoginClient, topic: str) -> int:
     return int(client.request("CreateTopics", 7, body)["topics"][0]["error_code"])
 
 
-def events(broker: SecuredBroker) -> list[dict[str, Any]]:
+def events(broker: ConfiguredBroker) -> list[dict[str, Any]]:
     """Return the events in the audit's file."""
     lines = (broker.data_dir / "audit.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
@@ -56,7 +56,7 @@ def verified(*options: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
-def test_logins_denials_and_administration_are_recorded(broker: SecuredBroker) -> None:
+def test_logins_denials_and_administration_are_recorded(broker: ConfiguredBroker) -> None:
     with LoginClient(broker.of_listener[LISTENER]) as admin:
         admin.log_in("admin", "of-admin")
         assert create(admin, "orders") == 0
@@ -90,7 +90,7 @@ def test_logins_denials_and_administration_are_recorded(broker: SecuredBroker) -
 
 
 def test_the_topic_has_the_lines_of_the_file_and_nobody_else_writes_to_it(
-    broker: SecuredBroker,
+    broker: ConfiguredBroker,
 ) -> None:
     with LoginClient(broker.of_listener[LISTENER]) as admin:
         admin.log_in("admin", "of-admin")
@@ -106,7 +106,7 @@ def test_the_topic_has_the_lines_of_the_file_and_nobody_else_writes_to_it(
 
 
 def test_a_chain_is_whole_after_a_kill_and_a_change_is_found(
-    broker: SecuredBroker, tmp_path: Path
+    broker: ConfiguredBroker, tmp_path: Path
 ) -> None:
     for _ in range(2):
         with LoginClient(broker.of_listener[LISTENER]) as admin:
@@ -138,7 +138,7 @@ def test_a_key_makes_a_chain_that_nobody_else_can_make(tmp_path: Path) -> None:
     key.touch(0o600)
     key.write_text("the key")
     settings = SETTINGS | {"polylog.audit.key.file": str(key)}
-    broker = SecuredBroker(tmp_path, [LISTENER], settings)
+    broker = ConfiguredBroker(tmp_path, [LISTENER], settings)
     broker.start()
     broker.stop()
     file = broker.data_dir / "audit.jsonl"
@@ -152,7 +152,7 @@ def test_a_key_file_of_all_is_refused_with_the_command_that_mends_it(tmp_path: P
     key.write_text("the key")
     key.chmod(0o644)
     settings = SETTINGS | {"polylog.audit.key.file": str(key)}
-    broker = SecuredBroker(tmp_path, [LISTENER], settings)
+    broker = ConfiguredBroker(tmp_path, [LISTENER], settings)
     broker.launch()
 
     assert broker.wait() != 0

@@ -22,10 +22,10 @@ from broker.model.settings import BROKER_SETTINGS, Kind
 from tests.support.broker_process import held_port
 from tests.support.certificates import Authority
 from tests.support.login_client import LoginClient, LoginFailedError
-from tests.support.secured_broker import (
+from tests.support.configured_broker import (
     AUTHORIZER,
     PLAIN_MODULE,
-    SecuredBroker,
+    ConfiguredBroker,
     joined,
     write_settings,
 )
@@ -68,7 +68,7 @@ def _forms(word: str) -> Iterator[bytes]:
 class Running(NamedTuple):
     """A broker with canaries, and what it has answered."""
 
-    broker: SecuredBroker
+    broker: ConfiguredBroker
     canaries: Canaries
     settings: Mapping[str, str]
     authority: Authority
@@ -123,7 +123,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
         "polylog.audit.key.file": str(audit_key),
         "connection.failed.authentication.delay.ms": "0",
     }
-    broker = SecuredBroker(tmp_path, LISTENERS, settings | more)
+    broker = ConfiguredBroker(tmp_path, LISTENERS, settings | more)
     broker.start()
     yield Running(broker, canaries, settings, authority, [])
     broker.stop()

@@ -1,69 +1,80 @@
-"""A real broker with several listeners, TLS, users and ACLs, whose settings are in a file."""
+"""A broker whose listener asks for a login, with users of both kinds."""
 
-import json
 import os
+import subprocess
 import sys
-import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.broker_process import BrokerProcess, held_port
-from tests.support.certificates import Authority, Certificate
 
-AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+# Of the configuration, for PLAIN only, and of the metadata store.
+PLAIN_USERS = {"bob": "bob's secret", "carol": "carol's secret"}
+STORED_USERS = {"alice": "alice's secret", "dave, who=is odd": "dave's secret"}
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class SecuredBroker(BrokerProcess):
-    """`broker start --config FILE`, with a port of its own for each listener."""
+    """A broker process on one SASL_PLAINTEXT listener; its users are made before it starts."""
 
-    def __init__(
-        self, folder: Path, names: Sequence[str], settings: Mapping[str, str] | None = None
-    ) -> None:
-        """Prepare a broker.
+    def __init__(self, folder: Path, *, settings: Sequence[str] = ()) -> None:
+        """Write its configuration, which has passwords, and create its users."""
+        self._holder, port = held_port()
+        self.config = folder / "broker.toml"
+        users = " ".join(f'user_{user}="{password}"' for user, password in PLAIN_USERS.items())
+        self.config.write_text(
+            f"""\
+"sasl.enabled.mechanisms" = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+"listener.name.sasl_plaintext.plain.sasl.jaas.config" = '''{PLAIN_MODULE} required {users};'''
+"delegation.token.secret.key" = "a secret of tokens"
+"""
+        )
+        self.config.chmod(0o600)
+        super().__init__(
+            folder, settings=settings, listen=f"SASL_PLAINTEXT://127.0.0.1:{port}"
+        )
+        for user, password in STORED_USERS.items():
+            mechanisms = [f"--mechanism={each}" for each in MECHANISMS]
+            done = self.user("create", user, *mechanisms, "--data-dir", str(self.data_dir), password=password)
+            assert done.returncode == 0, done.stderr
 
-        Args:
-            folder: of its data, its output and its settings.
-            names: of its listeners: security protocols, or what the settings map.
-            settings: by name, passwords among them: they are written to a file of the owner's.
-        """
-        super().__init__(folder, listen="127.0.0.1:0")
-        self.of_listener: dict[str, str] = {}  # addresses by the name of their listener
-        for name in names:
-            holder, port = held_port()
-            weakref.finalize(self, os.close, holder)
-            self.of_listener[name] = f"127.0.0.1:{port}"
-        self.given = dict(settings or {})
-        self._file = folder / "broker.toml"
+    def __del__(self) -> None:
+        """Free the port."""
+        os.close(self._holder)
 
     def command(self) -> list[str]:
-        """Return the command line, and write the settings that it names."""
-        listeners = ",".join(f"{name}://{each}" for name, each in self.of_listener.items())
-        given = {"listeners": listeners, "log.dirs": str(self.data_dir), **self.given}
-        write_settings(self._file, given)
-        return self.wrap([sys.executable, "-m", "broker", "start", "--config", str(self._file)])
+        """Return the command line."""
+        return [*super().command(), "--config", str(self.config)]
 
+    def start(self) -> None:
+        """Start, on the same listener each time."""
+        listen = self.listen
+        super().start()
+        self.listen = listen
 
-def write_settings(file: Path, settings: Mapping[str, str]) -> None:
-    """Write settings as TOML, for the owner only."""
-    file.touch(0o600)
-    lines = [f"{json.dumps(name)} = {json.dumps(text)}\n" for name, text in settings.items()]
-    file.write_text("".join(lines))
+    @staticmethod
+    def user(*options: str, password: str | None = None) -> "subprocess.CompletedProcess[str]":
+        """Run `broker user`, with a password on its standard input."""
+        more = [] if password is None else ["--password-file", "-"]
+        return subprocess.run(
+            [sys.executable, "-m", "broker", "user", *options, *more],
+            input="" if password is None else f"{password}\n",
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
 
-
-def plain_users(users: Mapping[str, str]) -> str:
-    """Return the JAAS line of PLAIN's users and passwords."""
-    options = " ".join(f'user_{name}="{password}"' for name, password in users.items())
-    return f"{PLAIN_MODULE} required {options};"
-
-
-def key_store(folder: Path, authority: Authority, name: str = "server") -> Path:
-    """Return a new key store (PEM) of a name, signed by an authority."""
-    return joined(authority.issue(name), folder / f"{name}.pem")
-
-
-def joined(made: Certificate, file: Path) -> Path:
-    """Write a key and its certificate into one file, for the owner only."""
-    file.touch(0o600)
-    file.write_text(made.key.read_text() + made.certificate.read_text())
-    return file
+    def properties(
+        self, folder: Path, user: str, password: str, mechanism: str = "SCRAM-SHA-512", more: str = ""
+    ) -> Path:
+        """Write a file of client settings."""
+        module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
+        file = folder / "client.properties"
+        file.write_text(
+            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n"
+            f'sasl.jaas.config={module} required username="{user}" password="{password}"{more};\n'
+        )
+        return file

@@ -4,7 +4,8 @@
 refused, and the audit has a record of it. `may` is for what is only left out of a list.
 """
 
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
 
 from broker._native.log import permissions
 from broker.core.security.acls import CLUSTER_NAME, Operation, ResourceType
@@ -33,10 +34,33 @@ _NATIVE: Final = {
 _KNOWN: Final = frozenset((*_NATIVE, Operation.CLUSTER_ACTION))
 
 
+class Need(NamedTuple):
+    """An operation that a client must be allowed."""
+
+    operation: Operation
+    resource: ResourceType
+    # The name of the resource in a request; it returns None for a request that names none. Without
+    # this the handler checks the resources that a request names.
+    name: Callable[[Any], str | None] | None = None
+
+
+def on_cluster(operation: Operation) -> Need:
+    """Need an operation on the cluster."""
+    return Need(operation, ResourceType.CLUSTER, lambda _: CLUSTER_NAME)
+
+
 def begin(session: Session, protocol: str, request: str) -> None:
     """Keep what the audit says of the request that a protocol begins to serve."""
     if session.broker.security.authorizer is not None:
         session.protocol, session.request = protocol, request
+
+
+def check_needs(session: Session, needs: Iterable[Need], request: object) -> None:
+    """Raise the error of the first need of a request that is not met, of those with names."""
+    for need in needs:
+        name = None if need.name is None else need.name(request)
+        if name is not None:
+            check(session, need.operation, need.resource, name)
 
 
 def may(session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
@@ -93,6 +117,22 @@ def check_cluster(session: Session, operation: Operation, *, detail: str = "") -
 def check_topic(session: Session, operation: Operation, name: str) -> None:
     """Raise RequestError unless a client may do something with a topic, which need not exist."""
     check(session, operation, ResourceType.TOPIC, name)
+
+
+def check_creation(session: Session, name: str) -> None:
+    """Raise RequestError unless a client may create a topic of that name."""
+    if not may_cluster(session, Operation.CREATE):
+        check(session, Operation.CREATE, ResourceType.TOPIC, name)
+
+
+def may_read(session: Session, name: str) -> bool:
+    """Return whether a client may read a topic; to be asked again for what goes on for long."""
+    return may(session, Operation.READ, ResourceType.TOPIC, name)
+
+
+def may_describe(session: Session, topic: Topic) -> bool:
+    """Return whether a topic is shown to a client in lists."""
+    return may(session, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
 
 
 def check_group(session: Session, operation: Operation, group_id: str) -> None:
@@ -164,7 +204,8 @@ def _let_native_paths_know(
     is_recorded = audit is not None and (audit.wants(Kind.ACCESS) or audit.wants(Kind.QUESTION))
     if known is None or is_recorded:
         return
-    if resource is ResourceType.TOPIC and operation in _NATIVE:
+    is_topic = resource is ResourceType.TOPIC and session.broker.topics.get(name) is not None
+    if is_topic and operation in _NATIVE:
         known.allow(name, _NATIVE[operation])
     elif resource is ResourceType.TRANSACTIONAL_ID and operation is Operation.WRITE:
         known.allow_transaction(name)

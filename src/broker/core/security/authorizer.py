@@ -65,6 +65,7 @@ class Authorizer:
         self._decided: dict[Asked, bool] = {}
         self._epoch = PermissionEpoch()
         self._permissions: WeakValueDictionary[tuple[str, str], Permissions] = WeakValueDictionary()
+        self._callbacks: list[Callable[[], None]] = []
         for name, value in entries.entries(Kind.ACL).items():
             self._add(name, acls.parse(name, value))
         entries.watch(Kind.ACL, self._changed)
@@ -72,6 +73,10 @@ class Authorizer:
     def __len__(self) -> int:
         """The number of entries."""
         return len(self._acls)
+
+    def when_changed(self, callback: Callable[[], None]) -> None:
+        """Register a callback that is called after each change of an entry."""
+        self._callbacks.append(callback)
 
     def is_super(self, principal: Principal) -> bool:
         """Return whether a principal may do everything."""
@@ -168,6 +173,8 @@ class Authorizer:
                 _log.error("only super users are allowed anything: error=%s", error)
         self._decided.clear()
         self._epoch.advance()
+        for callback in self._callbacks:
+            callback()
 
     def _add(self, name: str, acl: Acl) -> None:
         self._acls[name] = acl

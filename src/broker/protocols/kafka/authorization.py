@@ -14,6 +14,4 @@ def authorize(session: Session, api: Api, request: Request[Body]) -> None:
     if session.broker.security.authorizer is None:
         return
     access.begin(session, "kafka", api.name)
-    for need in api.needs:
-        if need.name is not None:
-            access.check(session, need.operation, need.resource, need.name(request.body))
+    access.check_needs(session, api.needs, request.body)

@@ -4,26 +4,13 @@ Each row of the table of APIs has its needs. Those with a `name` are checked bef
 which checks the others, for each resource that the request names.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final
 
 from broker.core import access
-from broker.core.security.acls import CLUSTER_NAME, Operation, ResourceType
+from broker.core.access import Need, on_cluster
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
-
-
-class Need(NamedTuple):
-    """An operation that a client must be allowed."""
-
-    operation: Operation
-    resource: ResourceType
-    # The name of the resource, from the body of the request; None: the handler checks it.
-    name: Callable[[Any], str] | None = None
-
-
-def on_cluster(operation: Operation) -> Need:
-    """Need an operation on the cluster, for the whole request."""
-    return Need(operation, ResourceType.CLUSTER, lambda _: CLUSTER_NAME)
 
 
 def on_group(operation: Operation) -> Need:
@@ -42,6 +29,8 @@ def on_each(operation: Operation, *resources: ResourceType) -> tuple[Need, ...]:
     """Need an operation on resources of these types, each of which the handler checks."""
     return tuple(Need(operation, resource) for resource in resources)
 
+
+__all__ = ["NOT_ASKED", "Need", "authorized", "on_cluster", "on_each", "on_group", "on_transaction"]
 
 NOT_ASKED: Final = -(1 << 31)
 _OPERATIONS: Final = {

@@ -64,10 +64,13 @@ async def negotiate(request: Request) -> str:
 
 
 async def authenticate(request: Request) -> str:
-    """Accept any principal and token: there is no authentication."""
-    principal = request.command.get("principal")
-    if not principal or not request.command.get("token"):
+    """Let the connection act for another user than before; without a login it is refused."""
+    from broker.protocols.cursus.login import log_in  # noqa: PLC0415 - it imports the table
+
+    principal, token = request.command.get("principal"), request.command.get("token")
+    if not principal or not token:
         raise RefusedError("invalid_auth", command="AUTH")
+    await log_in(request.session, principal, token)
     return f"OK principal={principal} authenticated=true"
 
 

@@ -29,6 +29,8 @@ async def handle(
     wanted = request.body["filters"]
     try:
         authorizer = acl_fields.authorizer(session)
+        if not access.may_cluster(session, Operation.ALTER):
+            access.check_cluster(session, Operation.ALTER)
         found = [await _matching(authorizer, acl_fields.acl_filter(each)) for each in wanted]
         doomed = dict.fromkeys(acl for acls in found for acl in acls)
         detail = "; ".join(f"delete {acl}" for acl in doomed)

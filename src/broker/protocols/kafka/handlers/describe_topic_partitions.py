@@ -102,7 +102,7 @@ async def _wanted(
         names = (
             topic.name
             for topic in session.broker.topics.from_name(start)
-            if access.may(session, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+            if access.may_describe(session, topic)
         )
     return ((name, partition if name == start else 0) for name in names if name >= start)
 

@@ -67,11 +67,7 @@ async def _all(request: "Request[bodies.MetadataRequest]", session: Session) -> 
     )
 
     async def make() -> bytes:
-        topics = (
-            topic
-            for topic in broker.topics
-            if access.may(session, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-        )
+        topics = (topic for topic in broker.topics if access.may_describe(session, topic))
         rows = (row for topic in topics for row in _known_topic(request, session, topic))
         return await encoded(_KEY, request.version, await _fields(request, session, rows))
 

@@ -40,7 +40,7 @@ class _Asked(NamedTuple):
     name: str | None  # None: there is no topic with this id
     topic_id: bytes
     partitions: list[int]
-    refusal: ErrorCode = ErrorCode.NONE  # of all its partitions
+    refusal: ErrorCode | None = None  # of all its partitions
 
 
 async def handle(
@@ -166,7 +166,7 @@ async def _partitions(asked: list[_Asked]) -> dict[str, tuple[int, ...]]:
     """Return the requested partitions by topic name, each name once."""
     wanted: dict[str, list[int]] = {}
     async for topic in in_steps(asked, NAMES_READ_PER_STEP):
-        if topic.name is not None and not topic.refusal:
+        if topic.name is not None and topic.refusal is None:
             wanted.setdefault(topic.name, []).extend(topic.partitions)
     return {
         name: tuple(partitions)
@@ -192,7 +192,7 @@ def _rows(
     asked: _Asked, response: FetchOffsetsResponse
 ) -> "Iterator[_Asked | bodies.OffsetFetchResponseGroupTopicPartition]":
     """Yield the topic, followed by its partitions."""
-    code = response.error or asked.refusal
+    code = response.error if asked.refusal is None else asked.refusal
     if code is ErrorCode.NONE and asked.name is None:
         code = ErrorCode.UNKNOWN_TOPIC_ID
     name = asked.name or ""

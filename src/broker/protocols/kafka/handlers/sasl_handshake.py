@@ -34,7 +34,7 @@ async def handle(
     if refusal is None:
         fields: bodies.SaslHandshakeResponse = {"error_code": 0, "mechanisms": offered}
         return Answer(_encoded(request, fields), login=LoginChange(True, is_bare=is_bare))
-    await hold_back(session, refusal.reason)
+    await hold_back(session, refusal)
     if mechanism in login.rules.mechanisms:
         raise PeerError(refusal.reason)
     code = errors.number(ErrorCode.UNSUPPORTED_SASL_MECHANISM)
