@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.support.broker_process import wait_until
-from tests.support.login_client import LoginClient
 from tests.support.configured_broker import AUTHORIZER, ConfiguredBroker, plain_users
+from tests.support.login_client import LoginClient
 
 USERS = {"admin": "of-admin", "alice": "of-alice"}
 SETTINGS = {

@@ -21,7 +21,6 @@ import pytest
 from broker.model.settings import BROKER_SETTINGS, Kind
 from tests.support.broker_process import held_port
 from tests.support.certificates import Authority
-from tests.support.login_client import LoginClient, LoginFailedError
 from tests.support.configured_broker import (
     AUTHORIZER,
     PLAIN_MODULE,
@@ -29,6 +28,7 @@ from tests.support.configured_broker import (
     joined,
     write_settings,
 )
+from tests.support.login_client import LoginClient, LoginFailedError
 from tests.support.wire_client import ConnectionClosedError, WireClient
 
 USERS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"

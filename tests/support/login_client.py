@@ -8,13 +8,15 @@ import hmac
 import secrets
 import ssl
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from broker.codec import Record, encode, records
 from tests.support.wire_client import TIMEOUT_S, ConnectionClosedError, WireClient
 
-SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}  # in the order of KIP-554
+SCRAM_ITERATIONS = 4096
+LITERAL, ALLOW = 3, 3
 
 
 class LoginFailedError(Exception):
@@ -90,6 +92,49 @@ class LoginClient(WireClient):
         final = self.respond(f"{without_proof},p={b64encode(proof).decode()}".encode())
         expected = hmac.digest(hmac.digest(salted, b"Server Key", digest), signed, digest)
         assert final == b"v=" + b64encode(expected)
+
+    # ---- administration --------------------------------------------------------------------------
+
+    def create_topic(self, name: str) -> None:
+        """Create a topic with one partition."""
+        topic = {"name": name, "num_partitions": 1, "replication_factor": 1}
+        body = {"topics": [topic | {"assignments": [], "configs": []}], "timeout_ms": 10_000}
+        [answer] = self.request("CreateTopics", 7, body)["topics"]
+        assert answer["error_code"] == 0, answer
+
+    def put_scram_user(self, user: str, password: str, mechanism: str) -> None:
+        """Create a user, or set the password."""
+        salt = secrets.token_bytes(16)
+        digest = SCRAM_HASHES[mechanism]
+        row = {
+            "name": user,
+            "mechanism": [*SCRAM_HASHES].index(mechanism) + 1,
+            "iterations": SCRAM_ITERATIONS,
+            "salt": salt,
+            "salted_password": hashlib.pbkdf2_hmac(
+                digest, password.encode(), salt, SCRAM_ITERATIONS
+            ),
+        }
+        body = {"deletions": [], "upsertions": [row]}
+        [answer] = self.request("AlterUserScramCredentials", 0, body)["results"]
+        assert answer["error_code"] == 0, answer
+
+    def allow(self, principal: str, entries: Iterable[tuple[int, str, int]]) -> None:
+        """Allow a principal operations on resources: type, name, operation of each."""
+        rows = [
+            {
+                "resource_type": kind,
+                "resource_name": name,
+                "resource_pattern_type": LITERAL,
+                "principal": principal,
+                "host": "*",
+                "operation": operation,
+                "permission_type": ALLOW,
+            }
+            for kind, name, operation in entries
+        ]
+        answer = self.request("CreateAcls", 3, {"creations": rows})
+        assert [each["error_code"] for each in answer["results"]] == [0] * len(rows), answer
 
     # ---- records ---------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ The same broker is started twice: without an authorizer, and with one that allow
 what it needs.
 """
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,8 @@ from typing import NamedTuple
 from joserfc import jwk, jwt
 
 from tests.support.certificates import Authority
-from tests.support.login_client import LoginClient
 from tests.support.configured_broker import AUTHORIZER, ConfiguredBroker, joined, plain_users
+from tests.support.login_client import LoginClient
 
 TLS_KINDS = ("NONE", "TLS", "MTLS")
 MECHANISMS = ("", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -28,7 +29,7 @@ USER, PASSWORD = "alice", "of-alice, with \u00e4"
 CERTIFICATE_NAME = "matrix"
 AUDIENCE, ISSUER = "polylog", "https://issuer.example"
 TOKEN_SECONDS = 3600
-TOPIC_RESOURCE, GROUP_RESOURCE, LITERAL, ALLOW = 2, 3, 3, 3
+TOPIC_RESOURCE, GROUP_RESOURCE = 2, 3
 READ, WRITE = 3, 4
 
 
@@ -97,7 +98,7 @@ class Matrix:
         assert isinstance(key, jwk.ECKey)
         self._key = key
         self._keys = folder / "keys.json"
-        self._keys.write_text(f'{{"keys":[{jwk_text(key)}]}}')
+        self._keys.write_text(json.dumps({"keys": [key.as_dict(private=False)]}))
         self._token = jwt.encode({"alg": "ES256", "kid": "of-the-tests"}, claims(), key)
         self._token_file = folder / "token"
         self._token_file.write_text(self._token)
@@ -188,8 +189,3 @@ def claims() -> dict[str, str | int]:
     """Return the claims of the user's token."""
     now = int(time.time())
     return {"sub": USER, "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + TOKEN_SECONDS}
-
-
-def jwk_text(key: jwk.ECKey) -> str:
-    """Return a public key as JSON."""
-    return key.as_json(private=False) if hasattr(key, "as_json") else str(key.as_dict(private=False))
