@@ -18,6 +18,8 @@ LOGIN_WORK_WAITING_MAX = 1_000
 REAUTHENTICATION_MS_MIN = 1_000
 # Derived keys of delegation tokens, kept for their next logins: 400 bytes each.
 TOKEN_CREDENTIALS_KEPT_MAX = 1_000
+# A message of SCRAM, which is kept until the next one; the longest of clients has some 500 bytes.
+SCRAM_MESSAGE_BYTES_MAX = 4 * KIB
 # Of signed tokens: their header, the keys of an authorization server, and how often these are
 # fetched again for a token with an unknown key.
 TOKEN_HEADER_BYTES_MAX = 2 * KIB

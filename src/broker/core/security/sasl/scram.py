@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from broker.core.security.sasl.outcome import Challenge, Done, Refused, Step, Work
+from broker.model.sasl_limits import SCRAM_MESSAGE_BYTES_MAX
 from broker.model.scram import (
     ScramCredential,
     ScramMechanism,
@@ -88,6 +89,8 @@ class ScramExchange:
 
     def respond(self, message: bytes, now_ms: int) -> Step:
         """Take the first or the final message."""
+        if len(message) > SCRAM_MESSAGE_BYTES_MAX:
+            return Refused("long message")
         try:
             text = message.decode()
         except UnicodeDecodeError:
