@@ -127,6 +127,12 @@ class AclBroker(BrokerProcess):
             *(part for each in others for part in ("--listen", each)),
         ]
 
+    def wait_started(self) -> None:
+        """Wait until it has started; the next start has the same listeners."""
+        listen = self.listen
+        super().wait_started()
+        self.listen = listen
+
     def client(self, name: str = "alice", *, client_id: str = "wire") -> WireClient:
         """Connect as a principal."""
         return WireClient(self.addresses[name], client_id=client_id)
