@@ -129,17 +129,17 @@ def test_rustlog_writes_and_reads_what_is_allowed(secured: AclBroker, address: s
 def test_rustlog_groups_and_topics(secured: AclBroker, address: str) -> None:
     with RustLogClient(address) as alice:
         with pytest.raises(RefusedError, match="not authorized for this group"):
-            alice.commit("g", "t", 1)
+            alice.commit("r", "t", 1)
         with pytest.raises(RefusedError, match="not authorized for this topic"):
             alice.create("made")
         with pytest.raises(RefusedError, match="not authorized for this topic"):
             alice.high_watermark("t")
         assert b"t" not in alice.ask(LIST_TOPICS)
-        with secured.acls(GROUP_READ, READ, acl("Create", TOPIC, "made")):
-            alice.commit("g", "t", 1)
+        with secured.acls(acl("Read", GROUP, "r"), READ, acl("Create", TOPIC, "made")):
+            alice.commit("r", "t", 1)
             alice.create("made")
             alice.high_watermark("t")
-            assert alice.committed("g", "t") == 1
+            assert alice.committed("r", "t") == 1
             listed = alice.ask(LIST_TOPICS)
             assert rustlog_client.string("t") in listed
             assert b"hidden" not in listed
@@ -148,6 +148,7 @@ def test_rustlog_groups_and_topics(secured: AclBroker, address: str) -> None:
 def test_rustlog_forwarding_is_for_brokers(address: str) -> None:
     mark = b"\x70" + rustlog_client.string("192.0.2.1") + bytes(8)
     with RustLogClient(address) as alice:
+        alice.ping()
         code, text = rustlog_client.read_error(alice.ask(mark))
 
     assert (code, text) == (500, "Forwarding failed: not authorized for this request")
