@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from broker.cli.places import add_place, place_of
 from broker.cli.reporting import Parser
 from broker.model.errors import ConfigError
 from broker.model.sasl_limits import PASSWORD_FILE_BYTES_MAX
@@ -178,39 +179,16 @@ def _add(command: Parser, *, has_name: bool = True, has_password: bool = False) 
             help=f"of the derivation of keys, {ITERATIONS_MIN} to {ITERATIONS_MAX} (default:"
             f" {ITERATIONS})",
         )
-    where = command.add_mutually_exclusive_group()
-    where.add_argument("--data-dir", metavar="DIR", help="data directory of a stopped broker")
-    where.add_argument("--bootstrap-server", metavar="HOST:PORT", help="address of a running broker")
-    command.add_argument(
-        "--command-config",
-        type=Path,
-        metavar="FILE",
-        help="Kafka's client settings for --bootstrap-server: security.protocol, sasl.mechanism,"
-        " sasl.jaas.config, ssl.truststore.location",
-    )
-    command.add_argument(
-        "--config", type=Path, metavar="FILE.toml", help="settings of a stopped broker"
-    )
-    command.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="set one of them"
-    )
+    add_place(command)
 
 
 def _place(parsed: argparse.Namespace) -> Place:
-    if parsed.bootstrap_server is None:
-        from broker.cli.start import configuration  # noqa: PLC0415 - not needed by `--help`
+    from broker.model.config import Config  # noqa: PLC0415 - not needed by `--help`
 
-        config = configuration(parsed.config, parsed.data_dir, None, parsed.set)
-        return _Stopped(config, is_new=parsed.command == "create")
-    from broker.client.connection import Client  # noqa: PLC0415 - not needed by `--help`
-    from broker.model.address import parse_address  # noqa: PLC0415
-
-    secured = None
-    if parsed.command_config is not None:
-        from broker.client.secured import read_secured  # noqa: PLC0415 - imports ssl
-
-        secured = read_secured(parsed.command_config)
-    return _Running(Client(parse_address(parsed.bootstrap_server), secured=secured))
+    place = place_of(parsed)
+    if isinstance(place, Config):
+        return _Stopped(place, is_new=parsed.command == "create")
+    return _Running(place)
 
 
 def _existing(
