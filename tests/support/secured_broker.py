@@ -32,12 +32,12 @@ class SecuredBroker(BrokerProcess):
 """
         )
         self.config.chmod(0o600)
-        super().__init__(
-            folder, settings=settings, listen=f"SASL_PLAINTEXT://127.0.0.1:{port}"
-        )
+        super().__init__(folder, settings=settings, listen=f"SASL_PLAINTEXT://127.0.0.1:{port}")
         for user, password in STORED_USERS.items():
             mechanisms = [f"--mechanism={each}" for each in MECHANISMS]
-            done = self.user("create", user, *mechanisms, "--data-dir", str(self.data_dir), password=password)
+            done = self.user(
+                "create", user, *mechanisms, "--data-dir", str(self.data_dir), password=password
+            )
             assert done.returncode == 0, done.stderr
 
     def __del__(self) -> None:
@@ -68,7 +68,12 @@ class SecuredBroker(BrokerProcess):
         )
 
     def properties(
-        self, folder: Path, user: str, password: str, mechanism: str = "SCRAM-SHA-512", more: str = ""
+        self,
+        folder: Path,
+        user: str,
+        password: str,
+        mechanism: str = "SCRAM-SHA-512",
+        more: str = "",
     ) -> Path:
         """Write a file of client settings."""
         module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE

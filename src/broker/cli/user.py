@@ -52,7 +52,9 @@ class _Stopped:
 
         known = offline_users.credentials(self._config, is_new=self._is_new)
         return {
-            user: [(each.mechanism, each.credential.iterations) for each in found if each.credential]
+            user: [
+                (each.mechanism, each.credential.iterations) for each in found if each.credential
+            ]
             for user, found in known.items()
         }
 
@@ -103,22 +105,30 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command and return the exit code."""
     parser = Parser(prog="broker user")
     commands = parser.add_commands()
-    _add(commands.add_parser(
-        "create",
-        help="create a user",
-        description="Create a user, who logs in with SCRAM. With --data-dir the broker must be"
-        " stopped; its data directory may not exist yet.",
-    ), has_password=True)
-    _add(commands.add_parser(
-        "passwd",
-        help="set a user's password",
-        description="Set the password of a user. Open connections stay.",
-    ), has_password=True)
-    _add(commands.add_parser(
-        "delete",
-        help="delete a user",
-        description="Delete a user. Open connections stay; ACLs for the user stay, too.",
-    ))
+    _add(
+        commands.add_parser(
+            "create",
+            help="create a user",
+            description="Create a user, who logs in with SCRAM. With --data-dir the broker must be"
+            " stopped; its data directory may not exist yet.",
+        ),
+        has_password=True,
+    )
+    _add(
+        commands.add_parser(
+            "passwd",
+            help="set a user's password",
+            description="Set the password of a user. Open connections stay.",
+        ),
+        has_password=True,
+    )
+    _add(
+        commands.add_parser(
+            "delete",
+            help="delete a user",
+            description="Delete a user. Open connections stay; ACLs for the user stay, too.",
+        )
+    )
     _add(commands.add_parser("list", help="list users with their mechanisms"), has_name=False)
     parsed = parser.parse_args(arguments)
     if not ITERATIONS_MIN <= getattr(parsed, "iterations", ITERATIONS) <= ITERATIONS_MAX:
@@ -126,7 +136,9 @@ def run(arguments: Sequence[str]) -> int:
     place = _place(parsed)
     if parsed.command == "list":
         for user, found in sorted(place.mechanisms().items()):
-            texts = ", ".join(f"{each.name} ({iterations} iterations)" for each, iterations in found)
+            texts = ", ".join(
+                f"{each.name} ({iterations} iterations)" for each, iterations in found
+            )
             print(f"{user}: {texts}")
         return 0
     named = [MECHANISMS[each] for each in parsed.mechanism]
@@ -147,7 +159,9 @@ def run(arguments: Sequence[str]) -> int:
                 " `broker user passwd`"
             )
     place.set_password(parsed.name, _password(parsed.password_file), wanted, parsed.iterations)
-    print(f"{'created' if parsed.command == 'create' else 'changed'} {parsed.name}: {_names(wanted)}")
+    print(
+        f"{'created' if parsed.command == 'create' else 'changed'} {parsed.name}: {_names(wanted)}"
+    )
     return 0
 
 
@@ -209,7 +223,9 @@ def _names(mechanisms: Sequence[ScramMechanism]) -> str:
 def _password(file: Path | None) -> str:
     if file is None:
         if not sys.stdin.isatty():
-            raise ConfigError("there is no terminal: name the password's file, --password-file FILE")
+            raise ConfigError(
+                "there is no terminal: name the password's file, --password-file FILE"
+            )
         password = getpass.getpass("Password: ")
         if getpass.getpass("Again: ") != password:
             raise ConfigError("the two passwords differ")

@@ -17,7 +17,9 @@ PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTH_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 # The package of Kafka's OAUTHBEARER until 3.3, which files still have.
-_OLD_OAUTH_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginModule"
+_OLD_OAUTH_MODULE: Final = (
+    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginModule"
+)
 _MODULES: Final = frozenset((PLAIN_MODULE, SCRAM_MODULE, OAUTH_MODULE, _OLD_OAUTH_MODULE))
 _FLAGS: Final = frozenset(("required", "requisite", "sufficient", "optional"))
 _USER: Final = "user_"
@@ -57,7 +59,9 @@ def parse_jaas(text: str) -> Jaas:
         raise ConfigError('a JAAS line is MODULE required name="value" ...;')
     module, flag = head.groups()
     if module not in _MODULES:
-        known = ", ".join(each.rpartition(".")[2] for each in sorted(_MODULES - {_OLD_OAUTH_MODULE}))
+        known = ", ".join(
+            each.rpartition(".")[2] for each in sorted(_MODULES - {_OLD_OAUTH_MODULE})
+        )
         raise ConfigError(f"a JAAS line of the module {module[:100]}: Kafka's {known} are known")
     if flag.lower() not in _FLAGS:
         raise ConfigError("a JAAS line has `required` after the name of its module")
@@ -70,7 +74,7 @@ def parse_jaas(text: str) -> Jaas:
         at = option.end()
     if _END.fullmatch(text, at) is None:
         raise ConfigError(
-            f'a JAAS line of {module.rpartition(".")[2]}: options are name="value", and one `;` ends'
-            f" the line; {len(options)} options could be read"
+            f'a JAAS line of {module.rpartition(".")[2]}: options are name="value", and one `;`'
+            f" ends the line; {len(options)} options could be read"
         )
     return Jaas(module, options)

@@ -6,7 +6,7 @@
     ClientProof     = ClientKey XOR HMAC(StoredKey, AuthMessage)
     ServerSignature = HMAC(ServerKey, AuthMessage)
 
-Passwords and names are UTF-8 as given, without SASLprep: Kafka and its clients do not use it either.
+Passwords and names are UTF-8 as given, without SASLprep, which Kafka and its clients do not use.
 """
 
 import hashlib

@@ -1,6 +1,7 @@
 """Kafka's own tools on a broker with a login: users, delegation tokens, records."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,7 @@ ALICE = STORED_USERS["alice"]
 
 
 @pytest.fixture
-def admin(secured: SecuredBroker, tmp_path) -> list[str]:
+def admin(secured: SecuredBroker, tmp_path: Path) -> list[str]:
     properties = secured.properties(tmp_path, "alice", ALICE)
     return ["--bootstrap-server", secured.address, "--command-config", str(properties)]
 
@@ -35,8 +36,14 @@ def admin(secured: SecuredBroker, tmp_path) -> list[str]:
     ],
 )
 def test_java_clients_produce_and_consume(
-    java: JavaTools, secured: SecuredBroker, topic: str, tmp_path, mechanism, user, password
-):
+    java: JavaTools,
+    secured: SecuredBroker,
+    topic: str,
+    tmp_path: Path,
+    mechanism: str,
+    user: str,
+    password: str,
+) -> None:
     properties = str(secured.properties(tmp_path, user, password, mechanism))
     at = ["--bootstrap-server", secured.address, "--topic", topic]
 
@@ -51,8 +58,8 @@ def test_java_clients_produce_and_consume(
 
 
 def test_kafka_configs_sets_shows_and_deletes_a_password(
-    java: JavaTools, secured: SecuredBroker, admin: list[str], tmp_path
-):
+    java: JavaTools, secured: SecuredBroker, admin: list[str], tmp_path: Path
+) -> None:
     user = ["--entity-type", "users", "--entity-name", "erin"]
     added = "SCRAM-SHA-256=[iterations=8192,password=secret],SCRAM-SHA-512=[password=secret]"
 
@@ -61,17 +68,20 @@ def test_kafka_configs_sets_shows_and_deletes_a_password(
     assert "SCRAM-SHA-256=iterations=8192" in shown
     assert "SCRAM-SHA-512=iterations=4096" in shown
     properties = secured.properties(tmp_path, "erin", "secret")
-    assert secured.user(
-        *("list", "--bootstrap-server", secured.address, "--command-config", str(properties))
-    ).stdout.count("erin: SCRAM-SHA-256 (8192 iterations), SCRAM-SHA-512 (4096 iterations)") == 1
+    assert (
+        secured.user(
+            *("list", "--bootstrap-server", secured.address, "--command-config", str(properties))
+        ).stdout.count("erin: SCRAM-SHA-256 (8192 iterations), SCRAM-SHA-512 (4096 iterations)")
+        == 1
+    )
     secured.properties(tmp_path, "alice", ALICE)  # which `admin` names
     java.run(CONFIGS, *admin, "--alter", "--delete-config", "SCRAM-SHA-256", *user)
     assert "SCRAM-SHA-256" not in java.run(CONFIGS, *admin, "--describe", *user)
 
 
 def test_kafka_delegation_tokens_creates_renews_describes_and_expires(
-    java: JavaTools, secured: SecuredBroker, admin: list[str], tmp_path
-):
+    java: JavaTools, secured: SecuredBroker, admin: list[str], tmp_path: Path
+) -> None:
     created = java.run(
         *(TOKENS, *admin, "--create", "--max-life-time-period", "-1"),
         *("--renewer-principal", "User:bob"),

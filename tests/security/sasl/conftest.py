@@ -1,7 +1,6 @@
 """Fixtures of the tests of logins, each of which attacks or uses a running process."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,9 +9,11 @@ from tests.support.secured_broker import SecuredBroker
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory, request) -> Iterator[SecuredBroker]:
+def broker(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[SecuredBroker]:
     """A broker with a login; a module may have its own settings in SETTINGS."""
-    folder: Path = tmp_path_factory.mktemp("secured")
+    folder = tmp_path_factory.mktemp("secured")
     settings = getattr(request.module, "SETTINGS", ())
     broker = SecuredBroker(folder, settings=settings)
     broker.start()

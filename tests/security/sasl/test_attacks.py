@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.broker_process import wait_until
 from tests.support.sasl_client import RefusedLoginError, SaslClient, ScramClient
-from tests.support.secured_broker import PLAIN_USERS, STORED_USERS
+from tests.support.secured_broker import PLAIN_USERS, STORED_USERS, SecuredBroker
 from tests.support.wire_client import ConnectionClosedError
 
 KIB = 1 << 10
@@ -28,7 +28,7 @@ def held() -> Iterator[ExitStack]:
         yield held
 
 
-def connection(broker, held: ExitStack) -> socket.socket:
+def connection(broker: SecuredBroker, held: ExitStack) -> socket.socket:
     host, _, port = broker.address.rpartition(":")
     return held.enter_context(socket.create_connection((host, int(port)), 60.0))
 
@@ -37,7 +37,9 @@ def frame(size: int, body: bytes) -> bytes:
     return struct.pack(">i", size) + body
 
 
-def test_a_connection_takes_64_kib_at_most_before_its_login(broker, held):
+def test_a_connection_takes_64_kib_at_most_before_its_login(
+    broker: SecuredBroker, held: ExitStack
+) -> None:
     """The longest frame that is taken, all but its last byte, on each connection."""
     with SaslClient(broker.address) as client:
         client.plain("bob", BOB)  # what the first login allocates is not counted
@@ -52,7 +54,9 @@ def test_a_connection_takes_64_kib_at_most_before_its_login(broker, held):
     assert broker.private_memory() - before < CONNECTIONS * 64 * KIB
 
 
-def test_a_flood_of_silent_connections_does_not_keep_others_out(broker, held):
+def test_a_flood_of_silent_connections_does_not_keep_others_out(
+    broker: SecuredBroker, held: ExitStack
+) -> None:
     for _ in range(WAITING_MAX + 500):
         connection(broker, held)
 
@@ -65,7 +69,9 @@ def test_a_flood_of_silent_connections_does_not_keep_others_out(broker, held):
 
 
 @pytest.mark.slow("waits for the time that a login may take")
-def test_a_connection_that_does_not_log_in_is_closed(broker, held):
+def test_a_connection_that_does_not_log_in_is_closed(
+    broker: SecuredBroker, held: ExitStack
+) -> None:
     silent = connection(broker, held)
     told = SaslClient(broker.address, 60.0)
     told.request("ApiVersions", 0, {})
@@ -86,7 +92,9 @@ def test_a_connection_that_does_not_log_in_is_closed(broker, held):
 
 
 @pytest.mark.slow("waits for the time that a login may take")
-def test_bytes_one_by_one_do_not_extend_the_time_of_a_login(broker, held):
+def test_bytes_one_by_one_do_not_extend_the_time_of_a_login(
+    broker: SecuredBroker, held: ExitStack
+) -> None:
     slow = connection(broker, held)
     until = time.monotonic() + LOGIN_SECONDS + 10
     with suppress(OSError):
@@ -97,7 +105,9 @@ def test_bytes_one_by_one_do_not_extend_the_time_of_a_login(broker, held):
 
 
 @pytest.mark.slow("makes 10,000 connections")
-def test_ten_thousand_wrong_passwords_find_nothing_and_others_are_served(broker):
+def test_ten_thousand_wrong_passwords_find_nothing_and_others_are_served(
+    broker: SecuredBroker,
+) -> None:
     """Several guesses at once: each has its own connection and waits for its answer."""
     first = b"\0bob\0%d"
     refused = 0
@@ -126,7 +136,7 @@ def test_ten_thousand_wrong_passwords_find_nothing_and_others_are_served(broker)
     assert len(lines) < GUESSES / 2, "the log is bounded"
 
 
-def test_guessing_a_stored_password_does_not_stall_the_loop(broker):
+def test_guessing_a_stored_password_does_not_stall_the_loop(broker: SecuredBroker) -> None:
     """Each guess costs a derivation of keys, in another thread."""
     guessers = [SaslClient(broker.address) for _ in range(GUESSERS)]
     for guesser in guessers:
@@ -149,14 +159,16 @@ def test_guessing_a_stored_password_does_not_stall_the_loop(broker):
 
 
 @pytest.mark.parametrize("size", [30 * KIB - 60, 4 * KIB])
-def test_a_huge_message_of_a_mechanism_is_refused(broker, size):
+def test_a_huge_message_of_a_mechanism_is_refused(broker: SecuredBroker, size: int) -> None:
     with SaslClient(broker.address) as client:
         client.choose("SCRAM-SHA-256")
         with pytest.raises((RefusedLoginError, ConnectionClosedError)):
             client.token(b"n,,n=alice,r=x" + b",a=" * (size // 3))
 
 
-def test_a_flood_of_first_messages_keeps_no_state_of_closed_connections(broker):
+def test_a_flood_of_first_messages_keeps_no_state_of_closed_connections(
+    broker: SecuredBroker,
+) -> None:
     before = broker.open_files()
     for _ in range(1_000):
         with SaslClient(broker.address) as client:
@@ -167,7 +179,9 @@ def test_a_flood_of_first_messages_keeps_no_state_of_closed_connections(broker):
 
 
 @pytest.mark.parametrize("user", ["alice", "nobody at all"])
-def test_an_unknown_user_takes_as_long_as_one_with_a_wrong_password(broker, user):
+def test_an_unknown_user_takes_as_long_as_one_with_a_wrong_password(
+    broker: SecuredBroker, user: str
+) -> None:
     """The order of magnitude; tests/unit has the same work for both."""
     assert user in {*STORED_USERS, "nobody at all"}
     begun = time.monotonic()

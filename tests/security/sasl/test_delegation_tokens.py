@@ -2,11 +2,13 @@
 
 import time
 from base64 import b64encode
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from tests.support.sasl_client import RefusedLoginError
-from tests.support.secured_broker import PLAIN_USERS, STORED_USERS
+from tests.support.sasl_client import RefusedLoginError, SaslClient
+from tests.support.secured_broker import PLAIN_USERS, STORED_USERS, SecuredBroker
 
 DAY_MS = 86_400_000
 SETTINGS = ("delegation.token.expiry.check.interval.ms=500",)
@@ -15,13 +17,20 @@ NOT_FOUND, MISMATCH, NOT_ALLOWED, EXPIRED, WRONG_TYPE = 62, 63, 64, 66, 67
 
 
 @pytest.fixture
-def bob(connect):
+def bob(connect: Callable[[], SaslClient]) -> SaslClient:
     client = connect()
     client.plain("bob", BOB)
     return client
 
 
-def create(client, *, lifetime_ms: int = -1, renewers=(), owner=None, version: int = 3):
+def create(
+    client: SaslClient,
+    *,
+    lifetime_ms: int = -1,
+    renewers: Sequence[tuple[str, str]] = (),
+    owner: str | None = None,
+    version: int = 3,
+) -> dict[str, Any]:
     body = {
         "owner_principal_type": None if owner is None else "User",
         "owner_principal_name": owner,
@@ -31,19 +40,24 @@ def create(client, *, lifetime_ms: int = -1, renewers=(), owner=None, version: i
     return client.request("CreateDelegationToken", version, body)
 
 
-def log_in(client, token, mechanism: str = "SCRAM-SHA-256", **changed):
+def log_in(
+    client: SaslClient,
+    token: dict[str, Any],
+    mechanism: str = "SCRAM-SHA-256",
+    **changed: Any,
+) -> dict[str, Any]:
     password = changed.pop("password", b64encode(token["hmac"]).decode())
     extensions = changed.pop("extensions", ",tokenauth=true")
     return client.scram(token["token_id"], password, mechanism=mechanism, extensions=extensions)
 
 
-def described(client, owners=None):
+def described(client: SaslClient, owners: Any = None) -> dict[str, Any]:
     answer = client.request("DescribeDelegationToken", 3, {"owners": owners})
     assert answer["error_code"] == 0
     return {each["token_id"]: each for each in answer["tokens"]}
 
 
-def test_a_token_has_an_id_a_password_and_times(bob):
+def test_a_token_has_an_id_a_password_and_times(bob: SaslClient) -> None:
     token = create(bob)
 
     assert token["error_code"] == 0
@@ -59,7 +73,9 @@ def test_a_token_has_an_id_a_password_and_times(bob):
     ("asked_ms", "expiry_ms", "longest_ms"),
     [(0, DAY_MS, 7 * DAY_MS), (8 * DAY_MS, DAY_MS, 7 * DAY_MS), (60_000, 60_000, 60_000)],
 )
-def test_the_asked_lifetime_is_cut(bob, asked_ms, expiry_ms, longest_ms):
+def test_the_asked_lifetime_is_cut(
+    bob: SaslClient, asked_ms: int, expiry_ms: int, longest_ms: int
+) -> None:
     token = create(bob, lifetime_ms=asked_ms)
 
     assert token["expiry_timestamp_ms"] - token["issue_timestamp_ms"] == expiry_ms
@@ -67,7 +83,9 @@ def test_the_asked_lifetime_is_cut(bob, asked_ms, expiry_ms, longest_ms):
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_token_logs_in_at_once_until_it_expires(bob, connect, mechanism):
+def test_a_token_logs_in_at_once_until_it_expires(
+    bob: SaslClient, connect: Callable[[], SaslClient], mechanism: str
+) -> None:
     token = create(bob, lifetime_ms=60_000)
     client = connect()
 
@@ -79,7 +97,9 @@ def test_a_token_logs_in_at_once_until_it_expires(bob, connect, mechanism):
 
 
 @pytest.mark.parametrize("changed", [{"password": "d3Jvbmc="}, {"extensions": ""}])
-def test_a_token_needs_its_password_and_the_extension(bob, connect, changed):
+def test_a_token_needs_its_password_and_the_extension(
+    bob: SaslClient, connect: Callable[[], SaslClient], changed: dict[str, Any]
+) -> None:
     token = create(bob)
 
     with pytest.raises(RefusedLoginError) as refused:
@@ -88,19 +108,23 @@ def test_a_token_needs_its_password_and_the_extension(bob, connect, changed):
     assert refused.value.code == 58
 
 
-def test_an_ordinary_user_is_no_token(connect):
+def test_an_ordinary_user_is_no_token(connect: Callable[[], SaslClient]) -> None:
     with pytest.raises(RefusedLoginError):
         connect().scram("alice", ALICE, extensions=",tokenauth=true")
 
 
-def test_a_token_does_not_log_in_with_plain(bob, connect):
+def test_a_token_does_not_log_in_with_plain(
+    bob: SaslClient, connect: Callable[[], SaslClient]
+) -> None:
     token = create(bob)
 
     with pytest.raises(RefusedLoginError):
         connect().plain(token["token_id"], b64encode(token["hmac"]).decode())
 
 
-def test_a_connection_of_a_token_may_not_ask_for_tokens(bob, connect):
+def test_a_connection_of_a_token_may_not_ask_for_tokens(
+    bob: SaslClient, connect: Callable[[], SaslClient]
+) -> None:
     token = create(bob)
     client = connect()
     log_in(client, token)
@@ -114,11 +138,13 @@ def test_a_connection_of_a_token_may_not_ask_for_tokens(bob, connect):
         assert client.request(name, 2, body)["error_code"] == NOT_ALLOWED
 
 
-def test_renewers_are_users(bob):
+def test_renewers_are_users(bob: SaslClient) -> None:
     assert create(bob, renewers=[("Group", "x")])["error_code"] == WRONG_TYPE
 
 
-def test_owner_and_renewer_may_renew_and_others_not(bob, connect):
+def test_owner_and_renewer_may_renew_and_others_not(
+    bob: SaslClient, connect: Callable[[], SaslClient]
+) -> None:
     token = create(bob, renewers=[("User", "carol")])
     carol, alice = connect(), connect()
     carol.plain("carol", CAROL)
@@ -135,13 +161,15 @@ def test_owner_and_renewer_may_renew_and_others_not(bob, connect):
     assert longest == token["max_timestamp_ms"]
 
 
-def test_an_unknown_password_is_not_found(bob):
+def test_an_unknown_password_is_not_found(bob: SaslClient) -> None:
     body = {"hmac": b"x" * 64, "renew_period_ms": -1}
 
     assert bob.request("RenewDelegationToken", 2, body)["error_code"] == NOT_FOUND
 
 
-def test_a_removed_token_does_not_log_in_and_its_connections_stay(bob, connect):
+def test_a_removed_token_does_not_log_in_and_its_connections_stay(
+    bob: SaslClient, connect: Callable[[], SaslClient]
+) -> None:
     token = create(bob)
     client = connect()
     log_in(client, token)
@@ -155,7 +183,9 @@ def test_a_removed_token_does_not_log_in_and_its_connections_stay(bob, connect):
         log_in(connect(), token)
 
 
-def test_an_expired_token_does_not_log_in_even_before_it_is_removed(bob, connect):
+def test_an_expired_token_does_not_log_in_even_before_it_is_removed(
+    bob: SaslClient, connect: Callable[[], SaslClient]
+) -> None:
     token = create(bob)
     body = {"hmac": token["hmac"], "expiry_time_period_ms": 0}
     bob.request("ExpireDelegationToken", 2, body)
@@ -167,7 +197,7 @@ def test_an_expired_token_does_not_log_in_even_before_it_is_removed(bob, connect
     assert bob.request("RenewDelegationToken", 2, renewal)["error_code"] in {EXPIRED, NOT_FOUND}
 
 
-def test_expired_tokens_are_removed(bob):
+def test_expired_tokens_are_removed(bob: SaslClient) -> None:
     token = create(bob, lifetime_ms=1)
     renewal = {"hmac": token["hmac"], "renew_period_ms": -1}
     until = time.monotonic() + 10
@@ -177,7 +207,9 @@ def test_expired_tokens_are_removed(bob):
         time.sleep(0.05)
 
 
-def test_the_session_of_a_token_ends_with_it(bob, connect):
+def test_the_session_of_a_token_ends_with_it(
+    bob: SaslClient, connect: Callable[[], SaslClient]
+) -> None:
     token = create(bob, lifetime_ms=1000)
     client = connect()
     log_in(client, token)
@@ -188,11 +220,11 @@ def test_the_session_of_a_token_ends_with_it(bob, connect):
     client.expect_closed()
 
 
-def test_describe_names_owners_or_renewers(bob):
+def test_describe_names_owners_or_renewers(bob: SaslClient) -> None:
     mine = create(bob)["token_id"]
     shared = create(bob, renewers=[("User", "carol")])["token_id"]
 
-    def owners(*names):
+    def owners(*names: str) -> list[dict[str, str]]:
         return [{"principal_type": "User", "principal_name": name} for name in names]
 
     assert {mine, shared} <= set(described(bob))
@@ -202,7 +234,9 @@ def test_describe_names_owners_or_renewers(bob):
     assert {mine, shared} <= set(described(bob, owners("nobody", "bob")))
 
 
-def test_tokens_survive_kill_9(broker, bob, connect):
+def test_tokens_survive_kill_9(
+    broker: SecuredBroker, bob: SaslClient, connect: Callable[[], SaslClient]
+) -> None:
     token = create(bob, renewers=[("User", "carol")])
     broker.kill()
     broker.start()

@@ -1,10 +1,12 @@
 """Which messages a connection may send before, during and after its login, and the answers."""
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from tests.support.sasl_client import RefusedLoginError, ScramClient
+from tests.support.sasl_client import RefusedLoginError, SaslClient, ScramClient
 from tests.support.secured_broker import PLAIN_USERS, STORED_USERS
 from tests.support.wire_client import ConnectionClosedError
 
@@ -20,7 +22,9 @@ WRONG_SCRAM = (
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_versions_may_be_asked_once_before_the_handshake(connect, version):
+def test_versions_may_be_asked_once_before_the_handshake(
+    connect: Callable[[], SaslClient], version: int
+) -> None:
     client = connect()
 
     answer = client.request("ApiVersions", version, SOFTWARE)
@@ -31,7 +35,7 @@ def test_versions_may_be_asked_once_before_the_handshake(connect, version):
     assert client.is_open()
 
 
-def test_versions_asked_twice_close_the_connection(connect):
+def test_versions_asked_twice_close_the_connection(connect: Callable[[], SaslClient]) -> None:
     client = connect()
     client.request("ApiVersions", 3, SOFTWARE)
 
@@ -40,7 +44,9 @@ def test_versions_asked_twice_close_the_connection(connect):
     client.expect_closed()
 
 
-def test_an_unknown_version_of_versions_is_answered_and_may_be_asked_again(connect):
+def test_an_unknown_version_of_versions_is_answered_and_may_be_asked_again(
+    connect: Callable[[], SaslClient],
+) -> None:
     client = connect()
     client.send_frame(client.frame("ApiVersions", 99, b""))
 
@@ -57,7 +63,9 @@ def test_an_unknown_version_of_versions_is_answered_and_may_be_asked_again(conne
         ("DescribeUserScramCredentials", 0, {"users": None}),
     ],
 )
-def test_any_other_request_before_the_handshake_closes_the_connection(connect, name, version, body):
+def test_any_other_request_before_the_handshake_closes_the_connection(
+    connect: Callable[[], SaslClient], name: str, version: int, body: dict[str, Any]
+) -> None:
     client = connect()
 
     client.send(name, version, body)
@@ -65,7 +73,7 @@ def test_any_other_request_before_the_handshake_closes_the_connection(connect, n
     client.expect_closed()
 
 
-def test_produce_before_the_login_appends_nothing(connect):
+def test_produce_before_the_login_appends_nothing(connect: Callable[[], SaslClient]) -> None:
     client = connect()
     body = {
         "acks": 0,
@@ -80,7 +88,9 @@ def test_produce_before_the_login_appends_nothing(connect):
 
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize("name", ["GSSAPI", "", "plain", "OAUTHBEARER", "x" * 3000])
-def test_a_mechanism_that_is_not_offered_is_refused_with_the_list(connect, version, name):
+def test_a_mechanism_that_is_not_offered_is_refused_with_the_list(
+    connect: Callable[[], SaslClient], version: int, name: str
+) -> None:
     client = connect()
 
     begun = time.monotonic()
@@ -99,8 +109,12 @@ def test_a_mechanism_that_is_not_offered_is_refused_with_the_list(connect, versi
     ],
 )
 def test_another_request_in_the_middle_of_a_login_gets_its_error_and_the_end(
-    connect, name, version, body, answer
-):
+    connect: Callable[[], SaslClient],
+    name: str,
+    version: int,
+    body: dict[str, Any],
+    answer: dict[str, Any],
+) -> None:
     client = connect()
     client.choose("SCRAM-SHA-256")
 
@@ -111,7 +125,9 @@ def test_another_request_in_the_middle_of_a_login_gets_its_error_and_the_end(
     client.expect_closed()
 
 
-def test_after_the_login_both_requests_are_refused_and_the_connection_stays(connect):
+def test_after_the_login_both_requests_are_refused_and_the_connection_stays(
+    connect: Callable[[], SaslClient],
+) -> None:
     client = connect()
     client.plain("bob", BOB)
 
@@ -124,7 +140,9 @@ def test_after_the_login_both_requests_are_refused_and_the_connection_stays(conn
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_every_version_of_the_authentication(connect, version):
+def test_every_version_of_the_authentication(
+    connect: Callable[[], SaslClient], version: int
+) -> None:
     client = connect()
     client.choose("PLAIN")
 
@@ -135,7 +153,7 @@ def test_every_version_of_the_authentication(connect, version):
     assert client.is_open()
 
 
-def test_with_the_old_handshake_messages_have_no_headers(connect):
+def test_with_the_old_handshake_messages_have_no_headers(connect: Callable[[], SaslClient]) -> None:
     client = connect()
     assert client.choose("SCRAM-SHA-512", 0)["error_code"] == 0
     scram = ScramClient("SCRAM-SHA-512", "alice", ALICE)
@@ -147,7 +165,9 @@ def test_with_the_old_handshake_messages_have_no_headers(connect):
     assert client.is_open()
 
 
-def test_with_the_old_handshake_plain_is_answered_by_an_empty_frame(connect):
+def test_with_the_old_handshake_plain_is_answered_by_an_empty_frame(
+    connect: Callable[[], SaslClient],
+) -> None:
     client = connect()
     client.choose("PLAIN", 0)
 
@@ -157,7 +177,7 @@ def test_with_the_old_handshake_plain_is_answered_by_an_empty_frame(connect):
     assert client.is_open()
 
 
-def test_with_the_old_handshake_a_failure_only_closes(connect):
+def test_with_the_old_handshake_a_failure_only_closes(connect: Callable[[], SaslClient]) -> None:
     client = connect()
     client.choose("PLAIN", 0)
 
@@ -170,7 +190,9 @@ def test_with_the_old_handshake_a_failure_only_closes(connect):
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("user", STORED_USERS)
-def test_a_stored_user_logs_in(connect, mechanism, user):
+def test_a_stored_user_logs_in(
+    connect: Callable[[], SaslClient], mechanism: str, user: str
+) -> None:
     client = connect()
 
     client.scram(user, STORED_USERS[user], mechanism=mechanism)
@@ -178,7 +200,7 @@ def test_a_stored_user_logs_in(connect, mechanism, user):
     assert client.is_open()
 
 
-def test_a_stored_user_logs_in_with_plain(connect):
+def test_a_stored_user_logs_in_with_plain(connect: Callable[[], SaslClient]) -> None:
     client = connect()
 
     client.plain("alice", ALICE)
@@ -195,12 +217,16 @@ def test_a_stored_user_logs_in_with_plain(connect):
         (b"bob", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
         (
             f"carol\0bob\0{BOB}".encode(),
-            "Authentication failed: Client requested an authorization id that is different from"
-            " username",
+            (
+                "Authentication failed: Client requested an authorization id that is different from"
+                " username"
+            ),
         ),
     ],
 )
-def test_a_failed_plain_login_says_why_and_ends_late(connect, message, text):
+def test_a_failed_plain_login_says_why_and_ends_late(
+    connect: Callable[[], SaslClient], message: bytes, text: str
+) -> None:
     client = connect()
     client.choose("PLAIN")
 
@@ -214,7 +240,9 @@ def test_a_failed_plain_login_says_why_and_ends_late(connect, message, text):
 
 
 @pytest.mark.parametrize("user", ["alice", "nobody", "bob"])
-def test_a_wrong_scram_password_and_an_unknown_user_are_refused_alike(connect, user):
+def test_a_wrong_scram_password_and_an_unknown_user_are_refused_alike(
+    connect: Callable[[], SaslClient], user: str
+) -> None:
     client = connect()
 
     with pytest.raises(RefusedLoginError) as refused:
@@ -225,7 +253,9 @@ def test_a_wrong_scram_password_and_an_unknown_user_are_refused_alike(connect, u
 
 
 @pytest.mark.parametrize("user", ["nobody", "somebody else"])
-def test_an_unknown_user_has_the_same_salt_each_time(connect, user):
+def test_an_unknown_user_has_the_same_salt_each_time(
+    connect: Callable[[], SaslClient], user: str
+) -> None:
     def server_first(name: str) -> tuple[str, str]:
         client = connect()
         client.choose("SCRAM-SHA-256")
@@ -242,7 +272,9 @@ def test_an_unknown_user_has_the_same_salt_each_time(connect, user):
 
 
 @pytest.mark.parametrize("nonce", ["", "rOprNGfwEbeRWgbNEkqO", "x"])
-def test_a_proof_with_another_nonce_is_refused(connect, nonce):
+def test_a_proof_with_another_nonce_is_refused(
+    connect: Callable[[], SaslClient], nonce: str
+) -> None:
     client = connect()
     client.choose("SCRAM-SHA-256")
     scram = ScramClient("SCRAM-SHA-256", "alice", ALICE)
@@ -254,7 +286,7 @@ def test_a_proof_with_another_nonce_is_refused(connect, nonce):
     assert refused.value.message == WRONG_SCRAM
 
 
-def test_a_recorded_login_cannot_be_repeated(connect):
+def test_a_recorded_login_cannot_be_repeated(connect: Callable[[], SaslClient]) -> None:
     client = connect()
     client.choose("SCRAM-SHA-256")
     scram = ScramClient("SCRAM-SHA-256", "alice", ALICE)
@@ -269,7 +301,9 @@ def test_a_recorded_login_cannot_be_repeated(connect):
         again.token(messages[1])
 
 
-def test_a_frame_above_the_limit_closes_before_it_is_read(connect):
+def test_a_frame_above_the_limit_closes_before_it_is_read(
+    connect: Callable[[], SaslClient],
+) -> None:
     client = connect()
 
     client.send_bytes((524_289).to_bytes(4) + b"\0\x24\0\2\0\0\0\1")
@@ -278,7 +312,9 @@ def test_a_frame_above_the_limit_closes_before_it_is_read(connect):
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1, 0, 3])
-def test_an_impossible_size_closes_the_connection(connect, size):
+def test_an_impossible_size_closes_the_connection(
+    connect: Callable[[], SaslClient], size: int
+) -> None:
     client = connect()
 
     client.send_bytes(size.to_bytes(4, signed=True) + b"\0\x12\0\0\0\0\0\1\xff\xff"[: max(size, 8)])
@@ -289,7 +325,9 @@ def test_an_impossible_size_closes_the_connection(connect, size):
 @pytest.mark.parametrize(
     "first", [b"PING\n", b"GET /health HTTP/1.1\r\n\r\n", b"TOPICS\n", b"PRODUCE t 0 5\nhello\n"]
 )
-def test_a_protocol_without_a_login_is_closed(connect, first):
+def test_a_protocol_without_a_login_is_closed(
+    connect: Callable[[], SaslClient], first: bytes
+) -> None:
     client = connect()
     client.send_bytes(first)
 

@@ -12,12 +12,14 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess, held_port
 from tests.support.sasl_client import RefusedLoginError, SaslClient
+from tests.support.secured_broker import SecuredBroker
 
 hashes = pytest.importorskip("cryptography.hazmat.primitives.hashes")
 padding = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.padding")
 jwk = pytest.importorskip("joserfc.jwk")
 jws = pytest.importorskip("joserfc.jws")
 
+NESTED = b'{"alg":' + b"[" * 9000
 INVALID = b'{"status":"invalid_token"}'
 RSA = jwk.RSAKey.generate_key(2048, {"kid": "rsa"}, private=True)
 EC = jwk.ECKey.generate_key("P-256", {"kid": "ec"}, private=True)
@@ -36,7 +38,7 @@ def claims(**changed: Any) -> dict[str, Any]:
     return {name: value for name, value in (usual | changed).items() if value is not None}
 
 
-def signed(payload: object, key=RSA, algorithm: str = "RS256", **header: Any) -> str:
+def signed(payload: object, key: Any = RSA, algorithm: str = "RS256", **header: Any) -> str:
     head = {"alg": algorithm, "kid": key.kid} | header
     data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     return jws.serialize_compact(
@@ -68,7 +70,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def write_keys(file: Path, *found) -> None:
+def write_keys(file: Path, *found: Any) -> None:
     public = [each.as_dict(private=False) for each in found]
     secret = {"kty": "oct", "kid": "secret", "k": "c2VjcmV0"}
     file.write_text(json.dumps({"keys": [*public, secret]}))
@@ -84,8 +86,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory, keys: Path) -> Iterator[Bro
         "sasl.oauthbearer.expected.audience=other,kafka",
         "sasl.oauthbearer.expected.issuer=https://issuer",
         "sasl.oauthbearer.clock.skew.seconds=0",
-        "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class="
-        "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+        (
+            "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class="
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        ),
     )
     broker = BrokerProcess(
         tmp_path_factory.mktemp("oauth"),
@@ -112,7 +116,9 @@ def first(token: str, *, header: str = "n,,", more: str = "") -> bytes:
 @pytest.mark.parametrize(
     ("key", "algorithm"), [(RSA, "RS256"), (RSA, "RS512"), (RSA, "PS256"), (EC, "ES256")]
 )
-def test_a_signed_token_logs_in_until_it_expires(client, key, algorithm):
+def test_a_signed_token_logs_in_until_it_expires(
+    client: SaslClient, key: Any, algorithm: str
+) -> None:
     answer = client.token(first(signed(claims(), key, algorithm)))
 
     assert answer["auth_bytes"] == b""
@@ -130,17 +136,19 @@ def test_a_signed_token_logs_in_until_it_expires(client, key, algorithm):
     ],
     ids=["audiences", "no key id", "other header fields", "not before"],
 )
-def test_what_authorization_servers_write_is_taken(client, token):
+def test_what_authorization_servers_write_is_taken(
+    client: SaslClient, token: dict[str, Any]
+) -> None:
     assert client.token(first(token))["auth_bytes"] == b""
 
 
-def test_the_authorization_id_is_the_subject(client):
+def test_the_authorization_id_is_the_subject(client: SaslClient) -> None:
     token = signed(claims())
 
     assert client.token(first(token, header="n,a=alice,", more="x=y\x01"))["auth_bytes"] == b""
 
 
-def test_another_authorization_id_is_refused(client):
+def test_another_authorization_id_is_refused(client: SaslClient) -> None:
     with pytest.raises(RefusedLoginError) as refused:
         client.token(first(signed(claims()), header="n,a=root,"))
 
@@ -171,16 +179,24 @@ BAD = {
     "another key": lambda: signed(claims(), OTHER),
     "another key without an id": lambda: signed(claims(), OTHER, kid=None),
     "a key id that is a path": lambda: signed(claims(), kid="../../etc/passwd"),
-    "a key in the header": lambda: signed(claims(), OTHER, kid=None, jwk=OTHER.as_dict(private=False)),
+    "a key in the header": lambda: signed(
+        claims(), OTHER, kid=None, jwk=OTHER.as_dict(private=False)
+    ),
     "an address of keys": lambda: signed(claims(), OTHER, jku="http://127.0.0.1:1/keys"),
-    "a critical field": lambda: signed_by_hand({"alg": "RS256", "kid": "rsa", "crit": ["x"], "x": 1}),
+    "a critical field": lambda: signed_by_hand(
+        {"alg": "RS256", "kid": "rsa", "crit": ["x"], "x": 1}
+    ),
     "changed claims": lambda: ".".join(
-        (signed(claims()).split(".")[0], encoded(claims(sub="root")).decode(), signed(claims()).split(".")[2])
+        (
+            signed(claims()).split(".")[0],
+            encoded(claims(sub="root")).decode(),
+            signed(claims()).split(".")[2],
+        )
     ),
     "claims are a list": lambda: signed([claims()]),
     "claims are no JSON": lambda: signed(b"sub=alice"),
     "nested claims": lambda: signed(b"[" * 9000),
-    "nested header": lambda: (encoded(b'{"alg":' + b"[" * 9000) + b".e30.e30").decode(),
+    "nested header": lambda: f"{encoded(NESTED).decode()}.e30.e30",
     "two parts": lambda: ".".join(signed(claims()).split(".")[:2]),
     "five parts": lambda: "e30.e30.e30.e30.e30",
     "no token": lambda: "x",
@@ -191,7 +207,9 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_token_is_answered_twice_and_the_connection_ends(client, name):
+def test_a_bad_token_is_answered_twice_and_the_connection_ends(
+    client: SaslClient, name: str
+) -> None:
     answer = client.token(first(BAD[name]()))
     assert answer["auth_bytes"] == INVALID
     assert answer["session_lifetime_ms"] == 0
@@ -218,7 +236,7 @@ def test_a_bad_token_is_answered_twice_and_the_connection_ends(client, name):
         b"n,,\x01" + b"x=y\x01" * 5000 + b"\x01",
     ],
 )
-def test_a_malformed_first_message_is_refused_at_once(client, message):
+def test_a_malformed_first_message_is_refused_at_once(client: SaslClient, message: bytes) -> None:
     with pytest.raises(RefusedLoginError) as refused:
         client.token(message)
 
@@ -226,7 +244,9 @@ def test_a_malformed_first_message_is_refused_at_once(client, message):
     client.expect_closed()
 
 
-def test_a_token_of_a_new_key_makes_the_broker_read_the_keys_again(broker, keys):
+def test_a_token_of_a_new_key_makes_the_broker_read_the_keys_again(
+    broker: SecuredBroker, keys: Path
+) -> None:
     new = jwk.ECKey.generate_key("P-384", {"kid": "new"}, private=True)
     write_keys(keys, RSA, EC, new)
     until = time.monotonic() + 30

@@ -1,10 +1,12 @@
 """Logging in again on an open connection (KIP-368)."""
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from tests.support.sasl_client import RefusedLoginError
+from tests.support.sasl_client import RefusedLoginError, SaslClient
 from tests.support.secured_broker import PLAIN_USERS, STORED_USERS
 
 LIFETIME_MS = 1500
@@ -13,7 +15,7 @@ ALICE, BOB, CAROL = STORED_USERS["alice"], PLAIN_USERS["bob"], PLAIN_USERS["caro
 ILLEGAL_SASL_STATE = 34
 
 
-def produce(client) -> int:
+def produce(client: SaslClient) -> int:
     body = {
         "acks": 1,
         "timeout_ms": 1000,
@@ -23,7 +25,7 @@ def produce(client) -> int:
     return answer["responses"][0]["partition_responses"][0]["error_code"]
 
 
-def test_a_connection_logs_in_again_as_often_as_it_likes(connect):
+def test_a_connection_logs_in_again_as_often_as_it_likes(connect: Callable[[], SaslClient]) -> None:
     client = connect()
 
     assert client.plain("bob", BOB)["session_lifetime_ms"] == LIFETIME_MS
@@ -33,7 +35,9 @@ def test_a_connection_logs_in_again_as_often_as_it_likes(connect):
         time.sleep(1.05)
 
 
-def test_a_second_start_within_a_second_is_refused_and_the_connection_stays(connect):
+def test_a_second_start_within_a_second_is_refused_and_the_connection_stays(
+    connect: Callable[[], SaslClient],
+) -> None:
     client = connect()
     client.plain("bob", BOB)
     client.plain("bob", BOB)
@@ -51,7 +55,9 @@ def test_a_second_start_within_a_second_is_refused_and_the_connection_stays(conn
         ("Fetch", 11, {"max_wait_ms": 1, "min_bytes": 1, "topics": []}),
     ],
 )
-def test_after_the_lifetime_any_request_closes_the_connection(connect, name, version, body):
+def test_after_the_lifetime_any_request_closes_the_connection(
+    connect: Callable[[], SaslClient], name: str, version: int, body: dict[str, Any]
+) -> None:
     client = connect()
     client.plain("bob", BOB)
     assert produce(client) != 0
@@ -62,7 +68,7 @@ def test_after_the_lifetime_any_request_closes_the_connection(connect, name, ver
     client.expect_closed()
 
 
-def test_a_late_re_authentication_is_taken(connect):
+def test_a_late_re_authentication_is_taken(connect: Callable[[], SaslClient]) -> None:
     client = connect()
     client.plain("bob", BOB)
     time.sleep(LIFETIME_MS / 1000 + 0.1)
@@ -72,7 +78,9 @@ def test_a_late_re_authentication_is_taken(connect):
     assert client.is_open()
 
 
-def test_clients_that_are_not_told_the_lifetime_are_cut_off_too(connect):
+def test_clients_that_are_not_told_the_lifetime_are_cut_off_too(
+    connect: Callable[[], SaslClient],
+) -> None:
     client = connect()
     client.choose("PLAIN", 0)
     client.send_frame(f"\0bob\0{BOB}".encode())
@@ -84,7 +92,9 @@ def test_clients_that_are_not_told_the_lifetime_are_cut_off_too(connect):
     client.expect_closed()
 
 
-def test_a_request_between_handshake_and_authentication_ends_the_connection(connect):
+def test_a_request_between_handshake_and_authentication_ends_the_connection(
+    connect: Callable[[], SaslClient],
+) -> None:
     client = connect()
     client.plain("bob", BOB)
     client.choose("PLAIN")
@@ -95,7 +105,7 @@ def test_a_request_between_handshake_and_authentication_ends_the_connection(conn
     client.expect_closed()
 
 
-def test_another_user_is_refused(connect):
+def test_another_user_is_refused(connect: Callable[[], SaslClient]) -> None:
     client = connect()
     client.plain("bob", BOB)
 
@@ -109,7 +119,7 @@ def test_another_user_is_refused(connect):
     client.expect_closed()
 
 
-def test_a_wrong_password_ends_the_connection(connect):
+def test_a_wrong_password_ends_the_connection(connect: Callable[[], SaslClient]) -> None:
     client = connect()
     client.scram("alice", ALICE)
 
@@ -120,7 +130,7 @@ def test_a_wrong_password_ends_the_connection(connect):
     client.expect_closed()
 
 
-def test_another_mechanism_closes_the_connection(connect):
+def test_another_mechanism_closes_the_connection(connect: Callable[[], SaslClient]) -> None:
     client = connect()
     client.scram("alice", ALICE)
 

@@ -2,11 +2,14 @@
 
 import hashlib
 import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.sasl_client import RefusedLoginError
-from tests.support.secured_broker import STORED_USERS
+from tests.support.sasl_client import RefusedLoginError, SaslClient
+from tests.support.secured_broker import STORED_USERS, SecuredBroker
 
 ALICE = STORED_USERS["alice"]
 SALTED = hashlib.pbkdf2_hmac("sha256", b"new secret", b"salt", 4096)
@@ -14,13 +17,13 @@ NOT_FOUND, DUPLICATE, UNACCEPTABLE, UNSUPPORTED_MECHANISM = 91, 92, 93, 33
 
 
 @pytest.fixture
-def alice(connect):
+def alice(connect: Callable[[], SaslClient]) -> SaslClient:
     client = connect()
     client.scram("alice", ALICE)
     return client
 
 
-def upsertion(user: str, **changed):
+def upsertion(user: str, **changed: Any) -> dict[str, Any]:
     row = {
         "name": user,
         "mechanism": 1,
@@ -31,13 +34,18 @@ def upsertion(user: str, **changed):
     return row | changed
 
 
-def alter(client, *, deletions=(), upsertions=()):
+def alter(
+    client: SaslClient,
+    *,
+    deletions: Sequence[dict[str, Any]] = (),
+    upsertions: Sequence[dict[str, Any]] = (),
+) -> dict[str, Any]:
     body = {"deletions": list(deletions), "upsertions": list(upsertions)}
     answer = client.request("AlterUserScramCredentials", 0, body)
     return {each["user"]: each["error_code"] for each in answer["results"]}
 
 
-def describe(client, *names):
+def describe(client: SaslClient, *names: str) -> dict[str, Any]:
     users = [{"name": each} for each in names] or None
     answer = client.request("DescribeUserScramCredentials", 0, {"users": users})
     assert answer["error_code"] == 0
@@ -48,7 +56,9 @@ def describe(client, *names):
     }
 
 
-def test_a_credential_is_in_force_for_the_next_login(alice, connect):
+def test_a_credential_is_in_force_for_the_next_login(
+    alice: SaslClient, connect: Callable[[], SaslClient]
+) -> None:
     assert alter(alice, upsertions=[upsertion("new")]) == {"new": 0}
 
     client = connect()
@@ -77,13 +87,13 @@ def test_a_credential_is_in_force_for_the_next_login(alice, connect):
         ({"salt": b""}, 0),
     ],
 )
-def test_a_credential_is_checked(alice, changed, code):
+def test_a_credential_is_checked(alice: SaslClient, changed: dict[str, Any], code: int) -> None:
     row = upsertion("checked", **changed)
 
     assert alter(alice, upsertions=[row]) == {row["name"]: code}
 
 
-def test_each_user_has_a_result_of_its_own(alice):
+def test_each_user_has_a_result_of_its_own(alice: SaslClient) -> None:
     codes = alter(
         alice,
         deletions=[{"name": "nobody", "mechanism": 1}, {"name": "both", "mechanism": 1}],
@@ -111,7 +121,7 @@ def test_each_user_has_a_result_of_its_own(alice):
     }
 
 
-def test_describe_without_names_returns_all_users(alice):
+def test_describe_without_names_returns_all_users(alice: SaslClient) -> None:
     everyone = describe(alice)
 
     assert everyone["alice"] == [(1, 8192), (2, 8192)]
@@ -119,17 +129,19 @@ def test_describe_without_names_returns_all_users(alice):
     assert alice.request("DescribeUserScramCredentials", 0, {"users": []})["results"]
 
 
-def test_a_user_named_twice_is_a_duplicate(alice):
+def test_a_user_named_twice_is_a_duplicate(alice: SaslClient) -> None:
     assert describe(alice, "alice", "alice") == {"alice": DUPLICATE}
 
 
-def user(broker, *options: str, password: str | None = None) -> str:
+def user(broker: SecuredBroker, *options: str, password: str | None = None) -> str:
     done = broker.user(*options, password=password)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_the_commands_on_a_running_broker(broker, connect, tmp_path):
+def test_the_commands_on_a_running_broker(
+    broker: SecuredBroker, connect: Callable[[], SaslClient], tmp_path: Path
+) -> None:
     at = (
         *("--bootstrap-server", broker.address),
         *("--command-config", str(broker.properties(tmp_path, "alice", ALICE))),
@@ -147,7 +159,9 @@ def test_the_commands_on_a_running_broker(broker, connect, tmp_path):
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_the_commands_log_in_with_each_mechanism(broker, tmp_path, mechanism):
+def test_the_commands_log_in_with_each_mechanism(
+    broker: SecuredBroker, tmp_path: Path, mechanism: str
+) -> None:
     properties = broker.properties(tmp_path, "alice", ALICE, mechanism)
 
     listed = user(
@@ -158,7 +172,7 @@ def test_the_commands_log_in_with_each_mechanism(broker, tmp_path, mechanism):
     assert "alice: " in listed
 
 
-def test_a_wrong_password_of_the_command_is_one_line(broker, tmp_path):
+def test_a_wrong_password_of_the_command_is_one_line(broker: SecuredBroker, tmp_path: Path) -> None:
     properties = broker.properties(tmp_path, "alice", "wrong secret")
 
     done = broker.user(
@@ -181,7 +195,9 @@ def test_a_wrong_password_of_the_command_is_one_line(broker, tmp_path):
         (("create", "new", "--iterations", "100"), "x", "--iterations: 4096 to 16384"),
     ],
 )
-def test_a_command_that_cannot_be_done_says_so(broker, tmp_path, options, password, text):
+def test_a_command_that_cannot_be_done_says_so(
+    broker: SecuredBroker, tmp_path: Path, options: tuple[str, ...], password: str, text: str
+) -> None:
     properties = broker.properties(tmp_path, "alice", ALICE)
 
     done = broker.user(
@@ -194,14 +210,14 @@ def test_a_command_that_cannot_be_done_says_so(broker, tmp_path, options, passwo
     assert text in done.stderr
 
 
-def test_the_data_directory_of_a_running_broker_is_refused(broker):
+def test_the_data_directory_of_a_running_broker_is_refused(broker: SecuredBroker) -> None:
     done = broker.user("create", "x", "--data-dir", str(broker.data_dir), password="x")
 
     assert done.returncode == 73
     assert "in use" in done.stderr
 
 
-def test_the_commands_on_a_stopped_broker(broker, tmp_path):
+def test_the_commands_on_a_stopped_broker(broker: SecuredBroker, tmp_path: Path) -> None:
     at = ("--data-dir", str(tmp_path / "data"))
 
     user(broker, "create", "admin", *at, password="first")
@@ -216,12 +232,14 @@ def test_the_commands_on_a_stopped_broker(broker, tmp_path):
     assert user(broker, "list", *at) == "admin: SCRAM-SHA-512 (8192 iterations)\n"
 
 
-def test_no_password_is_in_the_data_the_log_or_a_process_list(broker, alice):
+def test_no_password_is_in_the_data_the_log_or_a_process_list(
+    broker: SecuredBroker, alice: SaslClient
+) -> None:
     alter(alice, upsertions=[upsertion("new")])
-    commands = subprocess.run(["ps", "ax", "-o", "args"], capture_output=True, text=True, check=True)
-    stored = b"".join(
-        each.read_bytes() for each in broker.data_dir.rglob("*") if each.is_file()
+    commands = subprocess.run(
+        ["/bin/ps", "ax", "-o", "args"], capture_output=True, text=True, check=True
     )
+    stored = b"".join(each.read_bytes() for each in broker.data_dir.rglob("*") if each.is_file())
 
     for password in (*STORED_USERS.values(), "new secret"):
         assert password not in commands.stdout

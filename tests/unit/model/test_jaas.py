@@ -12,7 +12,7 @@ LINE = (
 )
 
 
-def test_options_are_quoted_escaped_or_plain():
+def test_options_are_quoted_escaped_or_plain() -> None:
     jaas = parse_jaas(LINE)
 
     assert jaas.module == PLAIN_MODULE
@@ -32,7 +32,7 @@ def test_options_are_quoted_escaped_or_plain():
         f"{PLAIN_MODULE} required user_a= secret here;",
     ],
 )
-def test_what_is_no_line_is_refused_without_its_values(line):
+def test_what_is_no_line_is_refused_without_its_values(line: str) -> None:
     with pytest.raises(ConfigError) as refused:
         parse_jaas(line)
 

@@ -89,7 +89,11 @@ def _mechanism(name: str, values: Values, sources: Sources) -> Mechanism:
 
 
 def _identity(
-    sources: Sources, mechanism: ScramMechanism, user: str, is_token: bool, now_ms: int  # noqa: FBT001
+    sources: Sources,
+    mechanism: ScramMechanism,
+    user: str,
+    is_token: bool,
+    now_ms: int,
 ) -> ScramIdentity | Callable[[], ScramIdentity]:
     if not is_token:
         return sources.users.identity(user, mechanism)

@@ -7,10 +7,10 @@ logins, which waits for them; a fetch that fails keeps the keys that are known.
 
 import logging
 from collections.abc import Callable, Collection
-from http.client import HTTPException
+from contextlib import closing
+from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-from urllib.error import URLError
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from broker.core.security.sasl.bearer_tokens import (
@@ -26,10 +26,6 @@ from broker.model.sasl_limits import (
     TOKEN_KEYS_BYTES_MAX,
     TOKEN_KEYS_FETCH_SECONDS,
 )
-
-if TYPE_CHECKING:
-    from http.client import HTTPMessage
-    from typing import IO
 
 _log = logging.getLogger(__name__)
 _NAME: Final = "sasl.oauthbearer.jwks.endpoint.url"
@@ -49,7 +45,7 @@ class TokenKeys:
         """Read the keys.
 
         Args:
-            read: returns the key set; raises OSError or ConfigError.
+            read: returns the key set; raises ConfigError.
             claims: what tokens must have.
             refresh_ms: after how long the keys are read again.
             steady_ms: a monotonic clock.
@@ -84,7 +80,7 @@ class TokenKeys:
         self._tried_ms = now_ms
         try:
             self._verifier = TokenVerifier(parse_keys(self._read()), self._claims)
-        except (ConfigError, OSError, HTTPException) as error:
+        except ConfigError as error:
             _log.warning("keys of tokens cannot be read again, the old ones stay: error=%s", error)
         else:
             self._read_ms = now_ms
@@ -113,17 +109,19 @@ def _read_file(path: Path) -> bytes:
 
 
 def _fetch(url: str) -> bytes:
-    from urllib.request import HTTPRedirectHandler, Request, build_opener  # noqa: PLC0415 - 15 ms
+    from http.client import HTTPException, HTTPSConnection  # noqa: PLC0415 - rarely needed
 
-    class Refuse(HTTPRedirectHandler):
-        def redirect_request(
-            self, _req: Request, _fp: "IO[bytes]", code: int, msg: str, headers: "HTTPMessage", newurl: str  # noqa: ARG002, E501
-        ) -> None:
-            raise URLError(f"a redirect ({code}), which is not followed")
-
-    request = Request(url, headers={"Accept": "application/json"})  # noqa: S310 - https only
+    parts = urlsplit(url)
+    path = parts._replace(scheme="", netloc="").geturl() or "/"
     try:
-        with build_opener(Refuse()).open(request, timeout=TOKEN_KEYS_FETCH_SECONDS) as answer:
+        connection = HTTPSConnection(
+            parts.hostname or "", parts.port, timeout=TOKEN_KEYS_FETCH_SECONDS
+        )
+        with closing(connection):
+            connection.request("GET", path, headers={"Accept": "application/json"})
+            answer = connection.getresponse()
+            if answer.status != HTTPStatus.OK:
+                raise ConfigError(f"{_NAME}: {url[:200]} answers {answer.status}")
             return _bounded(answer.read(TOKEN_KEYS_BYTES_MAX + 1))
     except (OSError, HTTPException) as error:
         raise ConfigError(f"{_NAME}: {url[:200]} cannot be read: {error}") from None

@@ -64,9 +64,7 @@ class TokenTimes(NamedTuple):
 class Tokens:
     """The tokens of a broker or cluster."""
 
-    def __init__(
-        self, known: Metadata, clock: Clock, secret: bytes, times: TokenTimes
-    ) -> None:
+    def __init__(self, known: Metadata, clock: Clock, secret: bytes, times: TokenTimes) -> None:
         """Keep the metadata that has them, and the secret that their passwords are made with."""
         self._metadata = known
         self._clock = clock
@@ -159,9 +157,7 @@ class Tokens:
         await self._put(token)
         return token
 
-    async def renew(
-        self, password: bytes, principal: Principal, period_ms: int
-    ) -> DelegationToken:
+    async def renew(self, password: bytes, principal: Principal, period_ms: int) -> DelegationToken:
         """Move a token's expiry; RequestError if that is not allowed."""
         token, now_ms = self._own(password, principal), self._clock.wall_ms()
         if token.ends_ms < now_ms or token.expires_ms < now_ms:

@@ -48,9 +48,7 @@ class Credential(NamedTuple):
 class Users:
     """Users that are stored."""
 
-    def __init__(
-        self, known: Metadata, random_bytes: Callable[[int], bytes] = os.urandom
-    ) -> None:
+    def __init__(self, known: Metadata, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
         """Keep the metadata that has them."""
         self._metadata = known
         self._random_bytes = random_bytes
@@ -97,9 +95,7 @@ class Users:
         mechanism, credential = found[0] if found else (mechanism, made_up)
 
         def compare() -> bool:
-            salted = salted_password(
-                mechanism, password, credential.salt, credential.iterations
-            )
+            salted = salted_password(mechanism, password, credential.salt, credential.iterations)
             derived = credential_of(mechanism, salted, credential.salt, credential.iterations)
             is_right = hmac.compare_digest(derived.stored_key, credential.stored_key)
             return is_right and bool(found)

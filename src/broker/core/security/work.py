@@ -17,7 +17,7 @@ class LoginWork:
         self._waiting_max = waiting_max
 
     async def outcome(self, step: Step) -> Outcome:
-        """Return a step's outcome, computed if it is Work; with too many that wait it is refused."""
+        """Return a step's outcome, computed if it is Work; refused if too much work waits."""
         if not isinstance(step, Work):
             return step
         if self._waiting >= self._waiting_max:

@@ -114,7 +114,9 @@ def parse_keys(text: str | bytes) -> list["Key"]:
         ) from None
     try:
         rows = json.loads(text)["keys"]
-        keys = [jwk.import_key(row) for row in rows[:TOKEN_KEYS_MAX] if row.get("kty") in _ALGORITHMS]
+        keys = [
+            jwk.import_key(row) for row in rows[:TOKEN_KEYS_MAX] if row.get("kty") in _ALGORITHMS
+        ]
     except (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ConfigError(f"not a JSON Web Key Set: {type(error).__name__}") from None
     if not keys:
@@ -132,16 +134,22 @@ def check_claims(payload: dict[str, Any], wanted: Claims, now_ms: int) -> Bearer
         return "expired"
     if begins - wanted.skew_ms > now_ms:
         return "not valid yet"
+    user = _user_of(payload, wanted)
+    if user is None:
+        return f"another issuer or audience, or no claim {wanted.user_claim}"
+    return Bearer(user, expires if expires > now_ms else expires + wanted.skew_ms)
+
+
+def _user_of(payload: dict[str, Any], wanted: Claims) -> str | None:
+    """Return the user of a token for this broker; None for another token."""
     if wanted.issuer is not None and payload.get("iss") != wanted.issuer:
-        return "another issuer"
+        return None
     audience = payload.get("aud")
     named = audience if isinstance(audience, list) else [audience]
     if wanted.audiences and not any(each in named for each in wanted.audiences):
-        return "another audience"
+        return None
     user = payload.get(wanted.user_claim)
-    if not isinstance(user, str) or not user.strip():
-        return f"no claim {wanted.user_claim}"
-    return Bearer(user.strip(), max(expires, now_ms))
+    return (user.strip() or None) if isinstance(user, str) else None
 
 
 def _time_ms(claim: object) -> int | None:

@@ -1,7 +1,7 @@
 r"""OAUTHBEARER (RFC 7628): the client sends a token that an authorization server has signed.
 
-    first message    n,[a=id],^Aauth=Bearer <token>^A[name=value^A]^A
-    after a failure  {"status":"invalid_token"}, which the client answers with ^A
+first message    n,[a=id],^Aauth=Bearer <token>^A[name=value^A]^A
+after a failure  {"status":"invalid_token"}, which the client answers with ^A
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from broker.core.security.sasl.outcome import Challenge, Done, Outcome, Refused, Step, Work
 
 NAME: Final = "OAUTHBEARER"
-_INVALID_TOKEN: Final = '{"status":"invalid_token"}'
+_INVALID: Final = '{"status":"invalid_token"}'
 _END_OF_FAILURE: Final = b"\x01"
 _MALFORMED: Final = "Invalid OAUTHBEARER client first message"
 _FIRST: Final = re.compile(
@@ -56,7 +56,7 @@ class OAuthBearerExchange:
     def respond(self, message: bytes, now_ms: int) -> Step:
         """Take the token, or the answer to its failure."""
         if self._failure is not None:
-            return Refused(self._failure, _INVALID_TOKEN)
+            return Refused(self._failure, _INVALID)
         first = _FIRST.fullmatch(message.decode("utf-8", "replace"))
         if first is None:
             return Refused("malformed message", _MALFORMED)
@@ -69,14 +69,16 @@ class OAuthBearerExchange:
             return Refused("malformed token", f"{_MALFORMED}: invalid 'auth' format")
         scheme, token = auth.groups()
         if scheme.lower() != "bearer":
-            return Refused("another scheme", f"Invalid scheme in OAUTHBEARER client first message: {scheme}")
+            return Refused(
+                "another scheme", f"Invalid scheme in OAUTHBEARER client first message: {scheme}"
+            )
         return Work(lambda: self._check(token, authorization_id, now_ms))
 
     def _check(self, token: str, authorization_id: str | None, now_ms: int) -> Outcome:
         found = self._verify(token, now_ms)
         if isinstance(found, str):
             self._failure = found
-            return Challenge(_INVALID_TOKEN.encode())
+            return Challenge(_INVALID.encode())
         if authorization_id not in {None, found.user}:
             text = (
                 "Authentication failed: Client requested an authorization id"

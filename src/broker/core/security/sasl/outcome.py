@@ -1,7 +1,9 @@
 """What follows from a message of a client that logs in."""
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Challenge(NamedTuple):

@@ -1,6 +1,6 @@
 """PLAIN (RFC 4616): one message with the password; only TLS hides it on its way.
 
-    message   [authorization id] NUL user NUL password
+message   [authorization id] NUL user NUL password
 """
 
 import hmac
@@ -12,9 +12,7 @@ from broker.core.security.sasl.outcome import Done, Outcome, Refused, Step, Work
 NAME: Final = "PLAIN"
 _FAILED: Final = "Authentication failed: "
 _PARTS: Final = 3
-_OTHER_AUTHORIZATION: Final = (
-    "Client requested an authorization id that is different from username"
-)
+_OTHER_AUTHORIZATION: Final = "Client requested an authorization id that is different from username"
 
 # Returns whether a password is that of a stored user, in another thread: it derives keys. It takes
 # as long for users that do not exist. None: no user is stored.

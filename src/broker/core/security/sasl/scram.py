@@ -28,8 +28,10 @@ from broker.model.scram import (
 _PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _EXTENSIONS: Final = r"((?:,[A-Za-z]+=[^,\x00]*)*)"
 _FIRST: Final = re.compile(rf"(n,(?:a=([^,\x00]+))?,)(n=([^,\x00]+),r=({_PRINTABLE}){_EXTENSIONS})")
-_FINAL: Final = re.compile(rf"(c=([A-Za-z0-9+/=]+),r=({_PRINTABLE}){_EXTENSIONS}),p=([A-Za-z0-9+/=]+)")
-_IS_TOKEN: Final = "tokenauth"
+_FINAL: Final = re.compile(
+    rf"(c=([A-Za-z0-9+/=]+),r=({_PRINTABLE}){_EXTENSIONS}),p=([A-Za-z0-9+/=]+)"
+)
+_OF_TOKEN: Final = "tokenauth"  # noqa: S105 (the name of an extension)
 _OTHER_AUTHORIZATION: Final = (
     "Authentication failed: Client requested an authorization id that is different from username"
 )
@@ -54,8 +56,8 @@ class ScramIdentity(NamedTuple):
     token_id: str | None = None
 
 
-# Finds the identity of (user or id of a token, whether it is a token, the time); one whose keys must
-# be derived first comes as a function for another thread.
+# Finds the identity of (user or id of a token, whether it is a token, the time); one whose keys
+# must be derived first comes as a function for another thread.
 FindIdentity = Callable[[str, bool, int], ScramIdentity | Callable[[], ScramIdentity]]
 
 
@@ -147,7 +149,7 @@ class ScramExchange:
 
 def _is_of_token(extensions: str) -> bool:
     named = dict(each.split("=", 1) for each in extensions.split(",") if each)
-    return named.get(_IS_TOKEN, "").lower() == "true"
+    return named.get(_OF_TOKEN, "").lower() == "true"
 
 
 def _decoded(text: str) -> bytes | None:

@@ -54,12 +54,8 @@ async def handle(
     return _results(refused)
 
 
-def _results(
-    refused: dict[str, RequestError | None]
-) -> "bodies.AlterUserScramCredentialsResponse":
-    return {
-        "results": [{"user": name, **outcome(refusal)} for name, refusal in refused.items()]
-    }
+def _results(refused: dict[str, RequestError | None]) -> "bodies.AlterUserScramCredentialsResponse":
+    return {"results": [{"user": name, **outcome(refusal)} for name, refusal in refused.items()]}
 
 
 def _change(
@@ -98,9 +94,7 @@ def _record(session: Session, changes: Iterable[Credential]) -> None:
         is_deleted = each.credential is None
         kind = audit.AccountChange.DELETE if is_deleted else audit.AccountChange.CHANGE
         account = f"User:{each.user}"
-        record(
-            audit.Account(peer, str(session.principal), account, kind, each.mechanism.name)
-        )
+        record(audit.Account(peer, str(session.principal), account, kind, each.mechanism.name))
 
 
 API = Api(

@@ -28,7 +28,9 @@ async def handle(
     owner = session.principal
     if request.version >= _FOR_OTHERS_SINCE and body["owner_principal_name"]:
         owner = Principal(body["owner_principal_type"] or USER, body["owner_principal_name"])
-    renewers = [Principal(each["principal_type"], each["principal_name"]) for each in body["renewers"]]
+    renewers = [
+        Principal(each["principal_type"], each["principal_name"]) for each in body["renewers"]
+    ]
     if any(each.type != USER for each in (owner, *renewers)):
         raise RequestError(ErrorCode.INVALID_PRINCIPAL_TYPE)
     if len(renewers) > DELEGATION_TOKEN_RENEWERS_MAX:

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials, v0-0: mechanisms and iterations of users, nothing else (KIP-554)."""
+"""DescribeUserScramCredentials, v0-0: mechanisms and iterations of users (KIP-554)."""
 
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -33,9 +33,7 @@ async def handle(
         return {**refuse_with_message(error), "results": refusals}
     if not count:
         known = users.credentials()
-        results = [
-            _result(*each) async for each in in_steps(known.items(), NAMES_READ_PER_STEP)
-        ]
+        results = [_result(*each) async for each in in_steps(known.items(), NAMES_READ_PER_STEP)]
     else:
         results = [
             _named(users, name, times)
@@ -70,9 +68,7 @@ def _result(
     }
 
 
-def _refused(
-    name: str, error: RequestError
-) -> "bodies.DescribeUserScramCredentialsResponseResult":
+def _refused(name: str, error: RequestError) -> "bodies.DescribeUserScramCredentialsResponseResult":
     return {"user": name, **refuse_with_message(error), "credential_infos": []}
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from broker.core.security.sasl.outcome import Done, Refused, Work
-from broker.core.security.sasl.plain import Plain
+from broker.core.security.sasl.outcome import Done, Refused, Step, Work
+from broker.core.security.sasl.plain import Plain, StoredPassword
 
 
-def respond(message: bytes, stored=lambda user, password: None):
+def respond(message: bytes, stored: StoredPassword = lambda *_: None) -> Step:
     return Plain({"alice": "secret", "bob": "p\u00e4ss"}, stored).begin().respond(message, 0)
 
 
@@ -18,7 +18,7 @@ def respond(message: bytes, stored=lambda user, password: None):
         ("\0bob\0p\u00e4ss".encode(), "bob"),
     ],
 )
-def test_the_right_password_logs_in(message, user):
+def test_the_right_password_logs_in(message: bytes, user: str) -> None:
     assert respond(message) == Done(b"", user)
 
 
@@ -36,12 +36,14 @@ def test_the_right_password_logs_in(message, user):
         (b"\0alice\0", "Authentication failed: password not specified"),
         (
             b"bob\0alice\0secret",
-            "Authentication failed: Client requested an authorization id that is different from"
-            " username",
+            (
+                "Authentication failed: Client requested an authorization id that is different from"
+                " username"
+            ),
         ),
     ],
 )
-def test_everything_else_is_refused(message, text):
+def test_everything_else_is_refused(message: bytes, text: str) -> None:
     refused = respond(message)
 
     assert isinstance(refused, Refused)
@@ -49,17 +51,17 @@ def test_everything_else_is_refused(message, text):
     assert "secret" not in refused.reason
 
 
-def test_a_wrong_password_with_another_authorization_id_is_a_wrong_password():
+def test_a_wrong_password_with_another_authorization_id_is_a_wrong_password() -> None:
     assert "Invalid username" in respond(b"bob\0alice\0wrong").message
 
 
 @pytest.mark.parametrize(("is_right", "outcome"), [(True, Done), (False, Refused)])
-def test_stored_users_are_compared_elsewhere(is_right, outcome):
-    work = respond(b"\0carol\0secret", lambda user, password: lambda: is_right)
+def test_stored_users_are_compared_elsewhere(is_right: bool, outcome: type) -> None:
+    work = respond(b"\0carol\0secret", lambda *_: lambda: is_right)
 
     assert isinstance(work, Work)
     assert isinstance(work.run(), outcome)
 
 
-def test_users_of_the_configuration_come_first():
+def test_users_of_the_configuration_come_first() -> None:
     assert isinstance(respond(b"\0alice\0wrong", lambda *_: lambda: True), Refused)

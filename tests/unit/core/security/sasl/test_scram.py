@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
+from typing import Any
 
 import pytest
 
@@ -33,12 +34,12 @@ CLIENT_FINAL = (
 SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
-def credential(mechanism=SHA_256, password: str = "pencil") -> ScramCredential:
+def credential(mechanism: str = SHA_256, password: str = "pencil") -> ScramCredential:
     salted = salted_password(mechanism, password, SALT, 4096)
     return credential_of(mechanism, salted, SALT, 4096)
 
 
-def exchange(mechanism=SHA_256, **found) -> ScramExchange:
+def exchange(mechanism: str = SHA_256, **found: Any) -> ScramExchange:
     def find(user: str, is_token: bool, now_ms: int) -> ScramIdentity:
         asked.append((user, is_token, now_ms))
         return ScramIdentity(**{"user": user, "credential": credential(mechanism), **found})
@@ -49,11 +50,21 @@ def exchange(mechanism=SHA_256, **found) -> ScramExchange:
     return begun
 
 
-def final(server_first: bytes, first: str, *, password="pencil", header=b"n,,", mechanism=SHA_256, nonce=None):
+def final(
+    server_first: bytes,
+    first: str,
+    *,
+    password: str = "pencil",
+    header: bytes = b"n,,",
+    mechanism: str = SHA_256,
+    nonce: str | None = None,
+) -> bytes:
     """Return what a client answers, computed here from the RFC's formulas."""
     fields = dict(each.split("=", 1) for each in server_first.decode().split(","))
     digest = mechanism.digest
-    salted = hashlib.pbkdf2_hmac(digest, password.encode(), b64decode(fields["s"]), int(fields["i"]))
+    salted = hashlib.pbkdf2_hmac(
+        digest, password.encode(), b64decode(fields["s"]), int(fields["i"])
+    )
     key = hmac.digest(salted, b"Client Key", digest)
     text = f"c={b64encode(header).decode()},r={nonce or fields['r']}"
     message = f"{first},{server_first.decode()},{text}".encode()
@@ -62,7 +73,7 @@ def final(server_first: bytes, first: str, *, password="pencil", header=b"n,,", 
     return f"{text},p={b64encode(proof).decode()}".encode()
 
 
-def test_the_example_of_rfc_7677():
+def test_the_example_of_rfc_7677() -> None:
     login = exchange()
 
     assert login.respond(CLIENT_FIRST, 0) == Challenge(SERVER_FIRST)
@@ -70,7 +81,7 @@ def test_the_example_of_rfc_7677():
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=list(MECHANISMS))
-def test_each_mechanism_lets_in_who_knows_the_password(mechanism):
+def test_each_mechanism_lets_in_who_knows_the_password(mechanism: str) -> None:
     login = exchange(mechanism)
 
     first = login.respond(CLIENT_FIRST, 0)
@@ -101,11 +112,11 @@ def test_each_mechanism_lets_in_who_knows_the_password(mechanism):
         CLIENT_FINAL,
     ],
 )
-def test_a_malformed_first_message_is_refused(message):
+def test_a_malformed_first_message_is_refused(message: bytes) -> None:
     assert isinstance(exchange().respond(message, 0), Refused)
 
 
-def test_names_with_comma_and_equal_sign_are_escaped():
+def test_names_with_comma_and_equal_sign_are_escaped() -> None:
     login = exchange()
 
     login.respond(b"n,,n=a=2Cb=3Dc,r=abc", 7)
@@ -114,7 +125,7 @@ def test_names_with_comma_and_equal_sign_are_escaped():
     assert unescaped(escaped("a,b=c")) == "a,b=c"
 
 
-def test_the_authorization_id_is_the_user():
+def test_the_authorization_id_is_the_user() -> None:
     assert isinstance(exchange().respond(b"n,a=user,n=user,r=abc", 0), Challenge)
     refused = exchange().respond(b"n,a=root,n=user,r=abc", 0)
     assert isinstance(refused, Refused)
@@ -122,7 +133,7 @@ def test_the_authorization_id_is_the_user():
 
 
 @pytest.mark.parametrize("header", [b"n,a=user,", b"n,,"])
-def test_the_final_message_repeats_the_header_of_the_first(header):
+def test_the_final_message_repeats_the_header_of_the_first(header: bytes) -> None:
     login = exchange()
     first = login.respond(b"n,a=user,n=user,r=abc", 0)
 
@@ -130,7 +141,7 @@ def test_the_final_message_repeats_the_header_of_the_first(header):
 
 
 @pytest.mark.parametrize("header", [b"y,,", b"n,a=root,", b"p=tls-unique,,"])
-def test_another_header_in_the_final_message_is_refused(header):
+def test_another_header_in_the_final_message_is_refused(header: bytes) -> None:
     login = exchange()
     first = login.respond(b"n,,n=user,r=abc", 0)
 
@@ -139,8 +150,10 @@ def test_another_header_in_the_final_message_is_refused(header):
     assert isinstance(answer, Refused)
 
 
-@pytest.mark.parametrize("nonce", ["abc", SERVER_NONCE, "abd" + SERVER_NONCE, "abc" + SERVER_NONCE[:-1]])
-def test_a_nonce_that_is_not_that_of_this_login_is_refused(nonce):
+@pytest.mark.parametrize(
+    "nonce", ["abc", SERVER_NONCE, "abd" + SERVER_NONCE, "abc" + SERVER_NONCE[:-1]]
+)
+def test_a_nonce_that_is_not_that_of_this_login_is_refused(nonce: str) -> None:
     """CVE-2024-56128: the proof is right for this nonce."""
     login = exchange()
     first = login.respond(b"n,,n=user,r=abc", 0)
@@ -152,7 +165,7 @@ def test_a_nonce_that_is_not_that_of_this_login_is_refused(nonce):
 
 
 @pytest.mark.parametrize("bit", [0, 7, 100, 255])
-def test_a_flipped_proof_is_refused(bit):
+def test_a_flipped_proof_is_refused(bit: int) -> None:
     login = exchange()
     login.respond(CLIENT_FIRST, 0)
     text, _, proof = CLIENT_FINAL.rpartition(b",p=")
@@ -165,14 +178,14 @@ def test_a_flipped_proof_is_refused(bit):
 @pytest.mark.parametrize(
     "message", [b"", b"garbage", CLIENT_FINAL[:-3], CLIENT_FINAL + b",x=y", b"c=biws,r=a,p=!!"]
 )
-def test_a_malformed_final_message_is_refused(message):
+def test_a_malformed_final_message_is_refused(message: bytes) -> None:
     login = exchange()
     login.respond(CLIENT_FIRST, 0)
 
     assert isinstance(login.respond(message, 0), Refused)
 
 
-def test_a_wrong_password_is_refused_without_saying_why():
+def test_a_wrong_password_is_refused_without_saying_why() -> None:
     login = exchange()
     first = login.respond(b"n,,n=user,r=abc", 0)
 
@@ -181,7 +194,7 @@ def test_a_wrong_password_is_refused_without_saying_why():
     assert answer == Refused("wrong user or password", None, "user")
 
 
-def test_nobody_logs_in_with_made_up_keys():
+def test_nobody_logs_in_with_made_up_keys() -> None:
     login = exchange(is_known=False)
     first = login.respond(b"n,,n=user,r=abc", 0)
 
@@ -190,7 +203,7 @@ def test_nobody_logs_in_with_made_up_keys():
     assert answer == Refused("wrong user or password", None, "user")
 
 
-def test_a_token_says_so_and_ends_with_it():
+def test_a_token_says_so_and_ends_with_it() -> None:
     login = exchange(user="alice", ends_ms=9, token_id="id")
     bare = "n=id,r=abc,tokenauth=true"
     first = login.respond(f"n,,{bare}".encode(), 5)
@@ -199,7 +212,7 @@ def test_a_token_says_so_and_ends_with_it():
     assert login.respond(final(first.message, bare), 5)[1:] == ("alice", 9, "id")
 
 
-def test_keys_that_must_be_derived_first_are_work():
+def test_keys_that_must_be_derived_first_are_work() -> None:
     identity = ScramIdentity("user", credential())
     login = Scram(SHA_256, lambda *_: lambda: identity, lambda: SERVER_NONCE).begin()
 
