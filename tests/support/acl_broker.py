@@ -100,9 +100,15 @@ class AclBroker(BrokerProcess):
     """`broker start` with an authorizer and a listener for each principal."""
 
     def __init__(
-        self, folder: Path, principals: Sequence[str] = ("alice", "bob"), *settings: str
+        self,
+        folder: Path,
+        *,
+        settings: Sequence[str] = (),
+        listen: str | None = None,
+        principals: Sequence[str] = ("alice", "bob"),
     ) -> None:
         """Prepare it; `principals` are the names of users, besides ADMIN."""
+        assert listen is None, "it has listeners of its own"
         self.addresses: dict[str, str] = {}
         for name in ("admin", *principals):
             holder, port = held_port()
