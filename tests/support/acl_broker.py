@@ -121,23 +121,13 @@ class AclBroker(BrokerProcess):
             f"authorizer.class.name={STANDARD_AUTHORIZER}",
             "super.users=User:admin",
         ]
-        listen = f"ADMIN://{self.addresses['admin']}"
-        super().__init__(folder, settings=(*own, *settings), listen=listen)
-        others = [
-            f"{name.upper()}://{address}"
-            for name, address in self.addresses.items()
-            if name != "admin"
-        ]
-        self.wrap = lambda command: [
-            *command,
-            *(part for each in others for part in ("--listen", each)),
-        ]
+        super().__init__(folder, settings=(*own, *settings), listen=self.addresses["admin"])
 
-    def wait_started(self) -> None:
-        """Wait until it has started; the next start has the same listeners."""
-        listen = self.listen
-        super().wait_started()
-        self.listen = listen
+    def command(self) -> list[str]:
+        """Return the command line, with all listeners by their names."""
+        first, *others = (f"{name.upper()}://{at}" for name, at in self.addresses.items())
+        command = [first if each == self.listen else each for each in super().command()]
+        return [*command, *(part for each in others for part in ("--listen", each))]
 
     def client(self, name: str = "alice", *, client_id: str = "wire") -> WireClient:
         """Connect as a principal."""

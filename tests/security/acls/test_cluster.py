@@ -12,7 +12,6 @@ from tests.support.cluster_process import ClusterProcess, running_cluster
 from tests.support.line_client import LineClient
 from tests.support.wire_client import WireClient
 from tests.support.wire_records import Batch
-from tests.support.wire_requests import create_topic
 
 SOON_S = 20.0  # a change is seen after some milliseconds
 
@@ -36,11 +35,21 @@ def code_of(client: WireClient, name: str) -> int:
     return int(found["error_code"])
 
 
+def make_topic(cluster: ClusterProcess, name: str, partitions: int = 1) -> None:
+    first, *_ = brokers(cluster)
+    topic = {"name": name, "num_partitions": partitions, "replication_factor": 3}
+    with first.client("admin") as admin:
+        wanted = {"topics": [topic], "timeout_ms": 20_000}
+        [made] = admin.request("CreateTopics", 5, wanted)["topics"]
+    assert made["error_code"] == 0, made
+    cluster.wait_for_leaders(name, partitions)
+
+
 def test_a_change_takes_effect_on_every_broker(cluster: ClusterProcess) -> None:
     first, *_ = brokers(cluster)
     entry = acl("Read", TOPIC, "t")
     with first.client("admin") as admin:
-        create_topic(admin, "t")
+        make_topic(cluster, "t")
         clients = [each.client() for each in brokers(cluster)]
         assert [code_of(each, "t") for each in clients] == [29, 29, 29]
 
@@ -70,11 +79,9 @@ def test_entries_are_there_after_all_brokers_were_killed(cluster: ClusterProcess
 
 
 def test_replicas_copy_and_a_client_that_is_no_broker_may_not(cluster: ClusterProcess) -> None:
-    first, *_ = brokers(cluster)
-    with first.client("admin") as admin:
-        create_topic(admin, "copied")
-        cluster.wait_for_replicas("copied", 1)
-        leader = cluster.leaders(1, "copied")[0]
+    make_topic(cluster, "copied")
+    cluster.wait_for_replicas("copied", 1)
+    leader = cluster.leaders(1, "copied")[0]
     leading = cast("AclBroker", cluster.brokers[leader])
     partition = {"index": 0, "records": Batch([b"value"]).encode()}
     body = {
@@ -99,8 +106,7 @@ def test_a_request_that_is_forwarded_is_decided_where_the_client_is(
     cluster: ClusterProcess,
 ) -> None:
     first, *_ = brokers(cluster)
-    with first.client("admin") as admin:
-        create_topic(admin, "lines", 3)
+    make_topic(cluster, "lines", 3)
     for each in brokers(cluster):
         with LineClient(each.addresses["alice"]) as alice:
             for key in "abcdef":
