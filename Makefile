@@ -23,7 +23,7 @@ requirements = $(shell $(PYTHON) -c 'import re, tomllib; \
 	print(*(exact.get(re.match("[a-zA-Z0-9_-]+", each)[0], each) for each in $(1)))')
 
 SUITE ?= broker
-SUITES := broker codec compaction coordinators groups growth guard metadata spark storage turns
+SUITES := acls broker codec compaction coordinators groups growth guard metadata spark storage turns
 
 .PHONY: run build etcd test test-quick check bench bench-programs $(SUITES:%=bench-%) sanitize fuzz mutants clean
 .DELETE_ON_ERROR:
@@ -122,6 +122,10 @@ bench-broker: $(VENV)/.test bench-programs etcd
 # The growth of costs from 10 to 10,000 partitions; BENCH='10 100' measures other sizes.
 bench-growth: $(VENV)/.built
 	$(BIN)/python -m benchmarks.end_to_end.growth $(BENCH)
+
+# Decisions by ACLs, and what they cost the native paths.
+bench-acls: $(VENV)/.built
+	$(BIN)/python -m benchmarks.acls.bench
 
 # Joins, loads and expiry of groups, and the longest turn of the loop, in one process without sockets.
 bench-groups: $(VENV)/.built

@@ -100,9 +100,15 @@ class AclBroker(BrokerProcess):
     """`broker start` with an authorizer and a listener for each principal."""
 
     def __init__(
-        self, folder: Path, principals: Sequence[str] = ("alice", "bob"), *settings: str
+        self,
+        folder: Path,
+        *,
+        settings: Sequence[str] = (),
+        listen: str | None = None,
+        principals: Sequence[str] = ("alice", "bob"),
     ) -> None:
         """Prepare it; `principals` are the names of users, besides ADMIN."""
+        assert listen is None, "it has listeners of its own"
         self.addresses: dict[str, str] = {}
         for name in ("admin", *principals):
             holder, port = held_port()
@@ -115,23 +121,13 @@ class AclBroker(BrokerProcess):
             f"authorizer.class.name={STANDARD_AUTHORIZER}",
             "super.users=User:admin",
         ]
-        listen = f"ADMIN://{self.addresses['admin']}"
-        super().__init__(folder, settings=(*own, *settings), listen=listen)
-        others = [
-            f"{name.upper()}://{address}"
-            for name, address in self.addresses.items()
-            if name != "admin"
-        ]
-        self.wrap = lambda command: [
-            *command,
-            *(part for each in others for part in ("--listen", each)),
-        ]
+        super().__init__(folder, settings=(*own, *settings), listen=self.addresses["admin"])
 
-    def wait_started(self) -> None:
-        """Wait until it has started; the next start has the same listeners."""
-        listen = self.listen
-        super().wait_started()
-        self.listen = listen
+    def command(self) -> list[str]:
+        """Return the command line, with all listeners by their names."""
+        first, *others = (f"{name.upper()}://{at}" for name, at in self.addresses.items())
+        command = [first if each == self.listen else each for each in super().command()]
+        return [*command, *(part for each in others for part in ("--listen", each))]
 
     def client(self, name: str = "alice", *, client_id: str = "wire") -> WireClient:
         """Connect as a principal."""

@@ -188,7 +188,7 @@ def test_cursus_writes_and_reads_what_is_allowed(secured: AclBroker, address: st
         ("DESCRIBE topic=t", [DESCRIBE], "operation=describe"),
         ("LIST_OFFSETS topic=t", [DESCRIBE], "operation=describe"),
         ("DELETE topic=none", [acl("Delete", TOPIC, "none")], "operation=delete"),
-        ("CREATE topic=made", [acl("Create", CLUSTER)], "operation=create"),
+        ("CREATE topic=made-by-cursus", [acl("Create", CLUSTER)], "operation=create"),
         (
             "INIT_PRODUCER_ID transactional_id=x",
             [acl("Write", TRANSACTIONAL_ID, "x")],

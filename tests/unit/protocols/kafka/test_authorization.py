@@ -3,6 +3,7 @@
 The codes of the answers are tested against a real process (tests/security/acls).
 """
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from tests.support.fakes import FakeBroker
 from tests.unit.protocols.kafka.test_table import ALL_VERSIONS, SPECIAL, one_of_everything
 
 AUTHORIZATION_CODES = {29, 30, 31, 53, 65}
+ROOT = Path(__file__).parents[4]
 ALICE = Principal("User", "alice")
 # APIs that list only what the client may see, or have nothing to see: they are never refused.
 NEVER_REFUSED = {
@@ -238,3 +240,17 @@ def test_a_request_that_is_not_allowed_has_an_answer_that_says_so(key: int, vers
 def _has_no_code(name: str, version: int) -> bool:
     """Return whether an answer of this version has no place for the error of the whole request."""
     return name == "DescribeLogDirs" and version < 3
+
+
+def test_the_documentation_has_what_each_api_needs() -> None:
+    text = (ROOT / "docs/security/acls.md").read_text()
+    section = text.partition("## What the Kafka APIs need")[2].partition("\n## ")[0]
+    documented = {}
+    for line in section.splitlines():
+        cells = [each.strip() for each in line.strip("|").split("|")]
+        if line.startswith("|") and cells[0] in schema.API_KEYS.values():
+            documented[cells[0]] = cells[1]
+
+    for api in table.APIS.values():
+        needs = ", ".join(f"{each.operation.title} {each.resource.title}" for each in api.needs)
+        assert documented.get(api.name) == (needs or "nothing"), api.name
