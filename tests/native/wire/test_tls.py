@@ -7,7 +7,7 @@ import pytest
 
 from broker._native.log.partition_log import PartitionLog
 from broker.model.tls_limits import TLS_CLIENT_HELLO_BYTES_MAX, TLS_HANDSHAKE_STEPS_PER_TURN
-from tests.support.native_log import appended, records
+from tests.support.native_log import records
 from tests.support.native_wire import (
     API_VERSIONS,
     FETCH,
@@ -83,12 +83,12 @@ def test_frames_longer_than_a_record_and_a_read_arrive_whole(
 
 
 def test_a_slow_reader_gets_all_of_a_large_answer_and_little_of_it_waits_encrypted(
-    wire: Wire, keys: Keys, log: PartitionLog
+    wire: Wire, keys: Keys
 ) -> None:
     client = ready(wire, keys)
     plain = wire.connect()
     for _ in range(12):
-        appended(log, records(1, size=900_000))
+        plain.ask(produce(7, (0, records(1, size=900_000))))
     wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 12 * MIB}
 
     before = wire.poller.reply_memory_bytes
@@ -238,7 +238,7 @@ def test_a_version_that_is_too_old_is_refused(wire: Wire, keys: Keys) -> None:
     client_only.client.maximum_version = ssl.TLSVersion.TLSv1_2
     client = TlsClient(wire, client_only)
 
-    with pytest.raises(ssl.SSLError, match="(?i)protocol version|unsupported"):
+    with pytest.raises(ssl.SSLError, match=r"(?i)protocol version|unsupported"):
         client.shake_hands()
     assert client.is_closed()
     assert "unsupported protocol" in client.failures[0]
