@@ -119,12 +119,6 @@ def check_topic(session: Session, operation: Operation, name: str) -> None:
     check(session, operation, ResourceType.TOPIC, name)
 
 
-def check_creation(session: Session, name: str) -> None:
-    """Raise RequestError unless a client may create a topic of that name."""
-    if not may_cluster(session, Operation.CREATE):
-        check(session, Operation.CREATE, ResourceType.TOPIC, name)
-
-
 def may_read(session: Session, name: str) -> bool:
     """Return whether a client may read a topic; to be asked again for what goes on for long."""
     return may(session, Operation.READ, ResourceType.TOPIC, name)
