@@ -60,8 +60,8 @@ def _results(refused: dict[str, RequestError | None]) -> "bodies.AlterUserScramC
 
 def _change(
     users: Users,
-    row: "bodies.AlterUserScramCredentialsRequestScramCredentialDeletion"
-    " | bodies.AlterUserScramCredentialsRequestScramCredentialUpsertion",
+    row: "bodies.AlterUserScramCredentialsRequestDeletion"
+    " | bodies.AlterUserScramCredentialsRequestUpsertion",
 ) -> Credential:
     name = row["name"]
     check_name(name)
