@@ -42,7 +42,8 @@ cdef OutputChunk* add_chunk(OutputQueue* queue, size_t capacity) noexcept:
     return chunk
 
 
-cdef inline void count_memory(OutputQueue* queue, int64_t change) noexcept:
+cdef void queue_count_memory(OutputQueue* queue, int64_t change) noexcept:
+    """Count memory of its connection's replies that is not in the queue any more."""
     queue.memory_bytes += change
     if queue.all_memory_bytes != NULL:
         queue.all_memory_bytes[0] += change
@@ -63,7 +64,7 @@ cdef void queue_commit(OutputQueue* queue, size_t size) noexcept:
     queue.tail.size += <uint32_t>size
     queue.tail.left += <int64_t>size
     queue.bytes += <int64_t>size
-    count_memory(queue, <int64_t>size)
+    queue_count_memory(queue, <int64_t>size)
 
 
 cdef int queue_file(OutputQueue* queue, PyObject* file, int fd, int64_t position,
@@ -149,7 +150,7 @@ cdef void take_from_head(OutputQueue* queue, ssize_t size) noexcept:
     chunk.position += size
     queue.bytes -= size
     if chunk.data != NULL:
-        count_memory(queue, -size)
+        queue_count_memory(queue, -size)
     if chunk.left == 0:
         drop_head(queue)
 
@@ -184,4 +185,4 @@ cdef void queue_free(OutputQueue* queue) noexcept:
     while queue.head != NULL:
         drop_head(queue)
     queue.bytes = 0
-    count_memory(queue, -queue.memory_bytes)
+    queue_count_memory(queue, -queue.memory_bytes)

@@ -24,7 +24,7 @@ cdef class PollerState:
         self.to_drain = []
         self.python_requests = []
         self.receive = <uint8_t*>malloc(RECEIVE_BYTES_PER_TURN)
-        self.scratch = <uint8_t*>malloc(tls_limits.TLS_PIECE_BYTES)
+        self.scratch = <uint8_t*>malloc(tls_limits.TLS_SCRATCH_BYTES)
         if self.receive == NULL or self.scratch == NULL:
             raise MemoryError
         self.protocols = {}

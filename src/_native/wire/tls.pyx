@@ -1,7 +1,7 @@
 """TLS of one connection: OpenSSL between the socket and the bytes that protocols see.
 
     recv -> scratch -> incoming (MemoryBIO) -> SSLObject.read -> the buffer that plain bytes take
-    send <- unsent <- outgoing (MemoryBIO) <- SSLObject.write <- scratch <- OutputQueue, files
+    sendmsg <- unsent <- outgoing (MemoryBIO) <- SSLObject.write <- scratch <- OutputQueue, files
 
 The native paths see the same bytes in the same buffers as without TLS. Bytes of files pass through
 memory, since sendfile cannot encrypt them (kernel TLS: docs/security/tls.md).
@@ -21,7 +21,7 @@ from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC
 
 from broker._native.kernel.clock cimport clock_ms, monotonic_ns
@@ -33,6 +33,7 @@ from broker._native.wire.output_queue cimport (
     SEND_LATE,
     OutputQueue,
     SendStatus,
+    queue_count_memory,
     queue_gather,
 )
 
@@ -43,12 +44,21 @@ from broker.model import tls_limits
 cdef extern from "sys/socket.h" nogil:
     ssize_t recv(int socket, void* into, size_t size, int flags)
     ssize_t c_send "send"(int socket, const void* data, size_t size, int flags)
+    struct iovec:
+        void* iov_base
+        size_t iov_len
+    struct msghdr:
+        iovec* msg_iov
+        size_t msg_iovlen
+    ssize_t sendmsg(int socket, const msghdr* message, int flags)
     int MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL
 
 cdef enum:
+    PARTS_MAX = 16                  # bytes objects in one system call
     RECORD_HANDSHAKE = 22
     CLIENT_HELLO = 1
 
+cdef size_t SCRATCH_BYTES = tls_limits.TLS_SCRATCH_BYTES
 cdef size_t PIECE_BYTES = tls_limits.TLS_PIECE_BYTES
 cdef size_t HANDSHAKE_PIECE_BYTES = tls_limits.TLS_HANDSHAKE_PIECE_BYTES
 cdef uint32_t CLIENT_HELLO_BYTES_MAX = tls_limits.TLS_CLIENT_HELLO_BYTES_MAX
@@ -73,6 +83,7 @@ cdef class TlsChannel:
         self.on_secured = on_secured
         self.on_failed = on_failed
         self.started_ms = clock_ms(CLOCK_MONOTONIC)
+        self.unsent = []
         if established is not None:
             self.ssl_object, self.incoming, self.outgoing = established
             self.is_established = True
@@ -91,6 +102,7 @@ cdef class TlsChannel:
             return self.fail("closed during the TLS handshake")
         if count < 0:
             return TLS_AGAIN
+        self.give(scratch, <size_t>count)
         try:
             self.ssl_object.do_handshake()
         except SSLWantReadError:
@@ -105,7 +117,7 @@ cdef class TlsChannel:
 
     cdef ssize_t receive(self, int fd, uint8_t* into, size_t size, uint8_t* scratch):
         """Decrypt what has arrived; return how many bytes, 0 at the end, or a TlsStatus."""
-        cdef size_t have = 0
+        cdef size_t have = 0, given = 0, received = 0, piece
         cdef ssize_t count = 1
         cdef bint is_drained = False
         while have < size and count > 0:
@@ -115,37 +127,49 @@ cdef class TlsChannel:
                     have += <size_t>count
                 elif count == TLS_AGAIN:
                     count = 1       # a message of TLS itself
+            elif given < received:
+                piece = min(PIECE_BYTES, received - given)
+                self.give(scratch + given, piece)
+                given += piece
             elif is_drained:
                 count = TLS_AGAIN
             else:
-                count = self.fetch(fd, scratch, PIECE_BYTES)
-                is_drained = 0 < count < <ssize_t>PIECE_BYTES
+                # What is received fits into what is asked for, as the plaintext is shorter.
+                piece = min(SCRATCH_BYTES, max(size - have, PIECE_BYTES))
+                count = self.fetch(fd, scratch, piece)
+                is_drained = 0 < count < <ssize_t>piece
+                given = 0
+                received = <size_t>max(count, 0)
                 if count == 0 and have == 0:
                     # Whoever cuts the connection could otherwise end a request early.
                     return self.fail("closed without an end of TLS")
+        if given < received:        # but for the end of a record that had begun before
+            self.give(scratch + given, received - given)
         if self.outgoing.pending and self.flush(fd, 0) < 0:
             return self.fail("reset by the peer")
         return <ssize_t>have if have > 0 else count
 
     cdef ssize_t fetch(self, int fd, uint8_t* scratch, size_t size):
-        # Receives ciphertext for OpenSSL: how many bytes, 0 at the end, or a TlsStatus.
+        # Receives ciphertext: how many bytes, 0 at the end, or a TlsStatus.
         cdef ssize_t count = recv(fd, scratch, size, MSG_DONTWAIT)
         if count < 0:
             if errno != EAGAIN and errno != EINTR:
                 return self.fail("reset by the peer")
             return TLS_AGAIN
-        if count == 0:
-            return 0
-        if self.first_size < FIRST_BYTES and not self.check_first(scratch, <size_t>count):
+        if count > 0 and self.first_size < FIRST_BYTES and not self.check_first(
+                scratch, <size_t>count):
             c_send(fd, PyBytes_AS_STRING(NO_TLS_ALERT), 7, MSG_DONTWAIT | MSG_NOSIGNAL)
             return TLS_FAILED
+        return count
+
+    cdef void give(self, uint8_t* data, size_t size):
+        # Gives ciphertext to OpenSSL.
         if self.ssl_object is None:
             self.incoming = MemoryBIO()
             self.outgoing = MemoryBIO()
             self.ssl_object = self.wrap(self.incoming, self.outgoing)
-        self.note_records(scratch, <size_t>count)
-        self.incoming.write(PyMemoryView_FromMemory(<char*>scratch, count, PyBUF_READ))
-        return count
+        self.note_records(data, size)
+        self.incoming.write(PyMemoryView_FromMemory(<char*>data, <Py_ssize_t>size, PyBUF_READ))
 
     cdef bint check_first(self, const uint8_t* data, size_t size):
         # Whether a connection begins as one of TLS, as far as it is known; otherwise it has failed.
@@ -222,15 +246,17 @@ cdef class TlsChannel:
 
     cdef bint has_unsent(self) noexcept:
         """Return whether ciphertext waits for the socket."""
-        return self.unsent is not None
+        return len(self.unsent) > 0
 
     cdef SendStatus send(
             self, OutputQueue* queue, int fd, int64_t budget, int64_t until_ns, uint8_t* scratch):
-        """Encrypt and send as `queue_send` does; what is encrypted is not in the queue any more."""
-        cdef ssize_t size
-        cdef int sent
+        """Encrypt and send as `queue_send` does.
+
+        What is encrypted is not in the queue any more, but in the memory that it counts.
+        """
+        cdef ssize_t size, sent
         while True:
-            while self.unsent is not None:
+            while self.unsent:
                 if until_ns != INT64_MAX and monotonic_ns() >= until_ns:
                     return SEND_LATE
                 sent = self.flush(fd, MSG_MORE if queue.bytes > 0 and budget > 0 else 0)
@@ -238,47 +264,81 @@ cdef class TlsChannel:
                     return SEND_FAILED
                 if sent == 0:
                     return SEND_BLOCKED
+                sent = min(sent, self.counted)      # a handshake's is not counted
+                self.counted -= sent
+                queue_count_memory(queue, -sent)
             if queue.head == NULL:
                 return SEND_DONE
             if budget <= 0:
                 return SEND_BUDGET
-            size = queue_gather(queue, scratch, PIECE_BYTES)
+            size = queue_gather(queue, scratch, SCRATCH_BYTES)
             if size < 0:
                 return SEND_FAILED
-            if size == 0:
-                continue
-            try:
-                self.ssl_object.write(PyMemoryView_FromMemory(<char*>scratch, size, PyBUF_READ))
-            except SSLError as error:
-                self.fail(f"TLS failed: {reason_of(error)}")
-                return SEND_FAILED
             budget -= size
-            self.unsent = self.outgoing.read()
-            self.unsent_at = 0
+            size = self.seal(scratch, size)
+            if size < 0:
+                return SEND_FAILED
+            self.counted += size
+            queue_count_memory(queue, size)
 
-    cdef int flush(self, int fd, int flags):
-        # Sends ciphertext once: 1 if none is left, 0 if the socket is full, -1 if it is gone.
-        cdef ssize_t sent
-        if self.unsent is None:
-            if self.outgoing is None or not self.outgoing.pending:
-                return 1
-            self.unsent = self.outgoing.read()
-            self.unsent_at = 0
-        sent = c_send(
-            fd, PyBytes_AS_STRING(self.unsent) + self.unsent_at,
-            <size_t>(PyBytes_GET_SIZE(self.unsent) - self.unsent_at),
-            MSG_DONTWAIT | MSG_NOSIGNAL | flags)
+    cdef int seal(self, uint8_t* data, ssize_t size):
+        # Encrypts; returns how many bytes of ciphertext that makes, or a TlsStatus.
+        cdef ssize_t at = 0, piece
+        cdef int made = 0
+        cdef bytes sealed
+        while at < size:
+            piece = min(<ssize_t>PIECE_BYTES, size - at)
+            try:
+                self.ssl_object.write(
+                    PyMemoryView_FromMemory(<char*>data + at, piece, PyBUF_READ))
+            except SSLError as error:
+                return self.fail(f"TLS failed: {reason_of(error)}")
+            sealed = self.outgoing.read()
+            self.unsent.append(sealed)
+            made += <int>PyBytes_GET_SIZE(sealed)
+            at += piece
+        return made
+
+    cdef ssize_t flush(self, int fd, int flags):
+        # Sends ciphertext once: how many bytes; 0 if the socket is full or none is there, < 0 if it
+        # is gone.
+        cdef iovec parts[PARTS_MAX]
+        cdef msghdr message
+        cdef ssize_t sent, left
+        cdef int count = 0
+        cdef bytes sealed
+        if not self.unsent and self.outgoing is not None and self.outgoing.pending:
+            self.unsent.append(self.outgoing.read())
+        if not self.unsent:
+            return 0
+        memset(&message, 0, sizeof(message))
+        for sealed in self.unsent:
+            if count == PARTS_MAX:
+                break
+            parts[count].iov_base = PyBytes_AS_STRING(sealed)
+            parts[count].iov_len = <size_t>PyBytes_GET_SIZE(sealed)
+            count += 1
+        parts[0].iov_base = <char*>parts[0].iov_base + self.unsent_at
+        parts[0].iov_len -= <size_t>self.unsent_at
+        message.msg_iov = parts
+        message.msg_iovlen = <size_t>count
+        sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL | flags)
         if sent < 0:
             return 0 if errno == EAGAIN or errno == EINTR else -1
-        self.unsent_at += sent
-        if self.unsent_at < PyBytes_GET_SIZE(self.unsent):
-            return 0
-        self.unsent = None
-        return 1
+        left = sent + self.unsent_at
+        count = 0
+        for sealed in self.unsent:
+            if left < PyBytes_GET_SIZE(sealed):
+                break
+            left -= PyBytes_GET_SIZE(sealed)
+            count += 1
+        del self.unsent[:count]
+        self.unsent_at = left
+        return sent
 
     cdef void finish(self, int fd):
         """Tell the peer that nothing follows, if the socket takes that at once."""
-        if not self.is_established or self.has_failed or self.unsent is not None:
+        if not self.is_established or self.has_failed or self.unsent:
             return
         try:
             self.ssl_object.unwrap()
