@@ -12,6 +12,7 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
 from broker._native.wire.poller import Poller
+from broker.core.broker_login import login_to_brokers
 from broker.core.cluster.controller import ControllerSettings
 from broker.core.cluster.handover import could_be_led_by_others
 from broker.core.cluster.image import Delta
@@ -123,6 +124,8 @@ class Cluster:
         self.dialer = Dialer()
         listener = inter_broker_listener(config, config.listeners)
         assert listener is not None  # else the configuration is refused
+        if listener.security.has_sasl:
+            self.dialer.log_in_with(login_to_brokers(config, listener))
         self._nodes = Nodes(metadata, clock.monotonic_ms, listener=listener)
         self.links = Links(self._nodes, _links_max, self.dialer)
         address_of = partial(self._nodes.address_of, protocol="kafka")
