@@ -79,14 +79,16 @@ def librdkafka(task: Task) -> Seen:
     if task.forbidden:
         try:
             producer.produce(
-                task.forbidden, "forbidden", on_delivery=lambda error, _: refusals.append(error)
+                task.forbidden,
+                "forbidden",
+                on_delivery=lambda error, _: refusals.extend([error] if error else []),
             )
         except KafkaException as error:  # it knows already
             refusals.append(error.args[0])
         assert producer.flush(LIMIT_S) == 0
     consumer = Consumer(common | {"group.id": task.group, "auto.offset.reset": "earliest"})
     consumer.subscribe([task.topic])
-    values = []
+    values: list[str] = []
     with _closing(consumer):
         deadline = time.monotonic() + LIMIT_S
         while len(values) < len(task.values) and time.monotonic() < deadline:
@@ -164,7 +166,7 @@ async def _aiokafka(task: Task) -> Seen:
     consumer = AIOKafkaConsumer(
         task.topic, group_id=task.group, auto_offset_reset="earliest", **options
     )
-    values = []
+    values: list[str] = []
     await consumer.start()
     try:
         async with asyncio.timeout(LIMIT_S):
