@@ -51,9 +51,7 @@ class Seen(NamedTuple):
 Program: TypeAlias = Callable[[Task], Seen]
 
 
-def librdkafka(task: Task) -> Seen:
-    """Run confluent-kafka."""
-    access = task.access
+def _librdkafka_options(access: Access) -> dict[str, Any]:
     common: dict[str, Any] = {
         "bootstrap.servers": access.address,
         "security.protocol": access.protocol,
@@ -71,6 +69,12 @@ def librdkafka(task: Task) -> Seen:
         common["oauth_cb"] = lambda _: (access.token, time.time() + LIMIT_S)
     elif access.mechanism:
         common |= {"sasl.username": access.user, "sasl.password": access.password}
+    return common
+
+
+def librdkafka(task: Task) -> Seen:
+    """Run confluent-kafka."""
+    common = _librdkafka_options(task.access)
     refusals: list[KafkaError] = []
     producer = Producer(common)
     for value in task.values:
