@@ -123,6 +123,7 @@ class Cluster:
         self.dialer = Dialer()
         listener = inter_broker_listener(config, config.listeners)
         assert listener is not None  # else the configuration is refused
+        self._listener = listener
         self._nodes = Nodes(metadata, clock.monotonic_ms, listener=listener)
         self.links = Links(self._nodes, _links_max, self.dialer)
         address_of = partial(self._nodes.address_of, protocol="kafka")
@@ -262,7 +263,7 @@ class Cluster:
         lag_ms = self._config.integer("replica.lag.time.max.ms")
         in_sync = self._in_sync = InSync(node, _Led(topics), turn, settings, lag_ms)
         giving_up = self._giving_up = GivingUp(node, _Held(topics), settings)
-        probing = Probing(node)
+        probing = Probing(node, self._listener, self.dialer)
         replicating = self._replicating = Replicating(
             node,
             topics,
