@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+from broker.core.remote_appends import RemoteAppends
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.tasks import Tasks
 from broker.core.security.audit import Audit, Event, Kind
@@ -148,13 +149,17 @@ class Auditing(Service):
 
 
 def make_audit(
-    config: Config, log_dir: LogDir, topics: Topics, clock: Clock
+    config: Config,
+    log_dir: LogDir,
+    topics: Topics,
+    clock: Clock,
+    others: RemoteAppends | None,
 ) -> tuple[Audit, Sequence[Service]]:
     """Return what events are told to, and what writes them. Raises ConfigError."""
     kinds = [Kind(word) for word in config.words("polylog.audit.events")]
     topic = None
     if config.flag("polylog.audit.topic.enable"):
-        topic = AuditTopic(topics, log_dir.node_id, clock)
+        topic = AuditTopic(topics, log_dir.node_id, clock, others)
     auditing = _auditing(config, log_dir, clock, topic)
     audit = Audit(kinds, config.words("polylog.audit.excluded.principals"), auditing.put)
     return audit, ((auditing,) if topic is None else (topic, auditing))
