@@ -186,7 +186,9 @@ def _requests(options: Options) -> None:
         try:
             reply = _GATE.handle(operation, version, None, body, session)
             answer = (
-                reply if isinstance(reply, (bytes, Answer)) else _LOOP.run_until_complete(reply)
+                reply
+                if isinstance(reply, (bytes, Answer))
+                else _LOOP.run_until_complete(cast("Any", reply))
             )
         except (CodecError, PeerError):
             break

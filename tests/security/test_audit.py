@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from tests.support.broker_process import wait_until
 from tests.support.configured_broker import AUTHORIZER, ConfiguredBroker, plain_users
 from tests.support.login_client import LoginClient
+from tests.support.small_disk import small_disk
 
 USERS = {"admin": "of-admin", "alice": "of-alice"}
 SETTINGS = {
@@ -23,6 +26,13 @@ SETTINGS = {
 }
 LISTENER = "SASL_PLAINTEXT"
 TOPIC_DENIED = 29
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """Mount a disk that is soon full."""
+    with small_disk(tmp_path, "tmpfs", 1 << 20) as place:
+        yield place
 
 
 @pytest.fixture
@@ -157,3 +167,41 @@ def test_a_key_file_of_all_is_refused_with_the_command_that_mends_it(tmp_path: P
 
     assert broker.wait() != 0
     assert f"run `chmod 600 {key}`" in broker.stderr()
+
+
+def test_fail_closed_refuses_logins_and_administration_while_the_disk_is_full(
+    tmp_path: Path, disk: Path
+) -> None:
+    settings = SETTINGS | {
+        "polylog.audit.file": str(disk / "audit.jsonl"),
+        "polylog.audit.fail.closed": "true",
+    }
+    broker = ConfiguredBroker(tmp_path, [LISTENER], settings)
+    broker.expected_complaints.append("the audit cannot be written")
+    broker.start()
+    address = broker.of_listener[LISTENER]
+    with LoginClient(address) as admin:
+        admin.log_in("admin", "of-admin")
+        assert create(admin, "before") == 0
+        ballast = disk / "ballast"
+        fill(ballast)
+
+        wait_until(lambda: create(admin, f"topic-{uuid.uuid4().hex}") != 0, "it is refused")
+        with LoginClient(address) as late:
+            late.fail_to_log_in("admin", "of-admin")
+        assert admin.produce("before", [b"data"]) == 0  # reads and writes are not recorded
+        ballast.unlink()
+        wait_until(lambda: create(admin, f"topic-{uuid.uuid4().hex}") == 0, "it is allowed again")
+    broker.stop()
+    broker.check()
+
+    code, report = verified(str(disk / "audit.jsonl"))
+    assert (code, report["problems"]) == (0, [])
+    assert report["totals"]["dropped"] >= 2
+
+
+def fill(file: Path) -> None:
+    """Write until there is no room for a byte."""
+    with file.open("wb", buffering=0) as opened, suppress(OSError):
+        while opened.write(bytes(4096)):
+            pass

@@ -149,14 +149,9 @@ class Auditing(Service):
 
 def make_audit(
     config: Config, log_dir: LogDir, topics: Topics, clock: Clock
-) -> tuple[Audit | None, Sequence[Service]]:
-    """Return what events are told to, and what writes them. None, (): there is no audit.
-
-    Raises ConfigError.
-    """
+) -> tuple[Audit, Sequence[Service]]:
+    """Return what events are told to, and what writes them. Raises ConfigError."""
     kinds = [Kind(word) for word in config.words("polylog.audit.events")]
-    if not kinds:
-        return None, ()
     topic = None
     if config.flag("polylog.audit.topic.enable"):
         topic = AuditTopic(topics, log_dir.node_id, clock)
@@ -165,11 +160,21 @@ def make_audit(
     return audit, ((auditing,) if topic is None else (topic, auditing))
 
 
-def _auditing(config: Config, log_dir: LogDir, clock: Clock, topic: AuditTopic | None) -> Auditing:
+def path_of(config: Config, log_dir: LogDir) -> Path:
+    """Return where events are written; workers, which share settings, have a file each."""
     named = config.text_or_none("polylog.audit.file")
+    if named is None:
+        return log_dir.own / _FILE
+    path = Path(named).absolute()
+    if log_dir.own == log_dir.path:
+        return path
+    return path.with_name(f"{path.stem}.{log_dir.node_id}{path.suffix}")
+
+
+def _auditing(config: Config, log_dir: LogDir, clock: Clock, topic: AuditTopic | None) -> Auditing:
     key_file = config.text_or_none("polylog.audit.key.file")
     file = AuditFile(
-        log_dir.own / _FILE if named is None else Path(named).absolute(),
+        path_of(config, log_dir),
         config.integer("polylog.audit.file.max.bytes"),
         config.integer("polylog.audit.files.max"),
     )

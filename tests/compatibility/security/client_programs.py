@@ -51,9 +51,7 @@ class Seen(NamedTuple):
 Program: TypeAlias = Callable[[Task], Seen]
 
 
-def librdkafka(task: Task) -> Seen:
-    """Run confluent-kafka."""
-    access = task.access
+def _librdkafka_options(access: Access) -> dict[str, Any]:
     common: dict[str, Any] = {
         "bootstrap.servers": access.address,
         "security.protocol": access.protocol,
@@ -71,6 +69,12 @@ def librdkafka(task: Task) -> Seen:
         common["oauth_cb"] = lambda _: (access.token, time.time() + LIMIT_S)
     elif access.mechanism:
         common |= {"sasl.username": access.user, "sasl.password": access.password}
+    return common
+
+
+def librdkafka(task: Task) -> Seen:
+    """Run confluent-kafka."""
+    common = _librdkafka_options(task.access)
     refusals: list[KafkaError] = []
     producer = Producer(common)
     for value in task.values:
@@ -79,14 +83,16 @@ def librdkafka(task: Task) -> Seen:
     if task.forbidden:
         try:
             producer.produce(
-                task.forbidden, "forbidden", on_delivery=lambda error, _: refusals.append(error)
+                task.forbidden,
+                "forbidden",
+                on_delivery=lambda error, _: refusals.extend([error] if error else []),
             )
         except KafkaException as error:  # it knows already
             refusals.append(error.args[0])
         assert producer.flush(LIMIT_S) == 0
     consumer = Consumer(common | {"group.id": task.group, "auto.offset.reset": "earliest"})
     consumer.subscribe([task.topic])
-    values = []
+    values: list[str] = []
     with _closing(consumer):
         deadline = time.monotonic() + LIMIT_S
         while len(values) < len(task.values) and time.monotonic() < deadline:
@@ -164,7 +170,7 @@ async def _aiokafka(task: Task) -> Seen:
     consumer = AIOKafkaConsumer(
         task.topic, group_id=task.group, auto_offset_reset="earliest", **options
     )
-    values = []
+    values: list[str] = []
     await consumer.start()
     try:
         async with asyncio.timeout(LIMIT_S):

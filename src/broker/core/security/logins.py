@@ -97,7 +97,8 @@ def _identity(
 ) -> ScramIdentity | Callable[[], ScramIdentity]:
     if not is_token:
         return sources.users.identity(user, mechanism)
-    found = sources.tokens and sources.tokens.identity(user, mechanism, now_ms)
+    tokens = sources.tokens
+    found = None if tokens is None else tokens.identity(user, mechanism, now_ms)
     if found is not None:
         return found
     return ScramIdentity(user, sources.users.made_up(user, mechanism), is_known=False)

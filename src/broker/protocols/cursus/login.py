@@ -1,4 +1,4 @@
-"""AUTH, and what a connection may send before it.
+"""What a connection may send before its login.
 
     AUTH principal=NAME token=PASSWORD         OK principal=NAME authenticated=true
     CONSUME ... principal=NAME auth_token=...  credentials with a command log in, too
@@ -10,16 +10,13 @@ refused, and credentials with a command are ignored.
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
-from broker.core import authentication
-from broker.core.security.sasl import plain
-from broker.core.security.sasl.outcome import Challenge, Done, Outcome, Refused
 from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import PeerError
-from broker.model.principal import USER, Principal
 from broker.protocols.base import Answer, Deferred, Immediate, LoginChange, Reply, WireProtocol
 from broker.protocols.cursus.bodies import MAGIC, codec_of
 from broker.protocols.cursus.connections import state_of
+from broker.protocols.cursus.credentials import log_in
 from broker.protocols.cursus.errors import RefusedError
 from broker.protocols.cursus.grammar import BLANKS, Command, encoded, keyword_of, parse
 from broker.protocols.cursus.table import FORMS
@@ -31,36 +28,6 @@ _OPEN: Final = frozenset(("HELP", "NEGOTIATE", "PROTOCOL_INFO"))
 _AUTH: Final = "AUTH"
 _ENVELOPE: Final = 0
 _ENVELOPE_HEAD_BYTES: Final = 2
-
-
-async def log_in(session: Session, name: str, password: str) -> None:
-    """Let a connection act for a user; raise RefusedError if the password is wrong."""
-    login, logins = session.login, session.broker.security.logins
-    if login is None or logins is None:
-        raise _failed("there is no authentication on this listener")
-    mechanism = login.rules.mechanisms.get(plain.NAME)
-    if mechanism is None:
-        raise _failed("the listener does not offer PLAIN (sasl.enabled.mechanisms)")
-    message = f"\0{name}\0{password}".encode("utf-8", "replace")
-    step = mechanism.begin().respond(message, session.broker.clock.wall_ms())
-    refused = _refused(session, await logins.work.outcome(step))
-    if refused is not None:
-        await authentication.failed(session, "cursus", plain.NAME, refused)
-        raise _failed()
-
-
-def _refused(session: Session, outcome: Outcome) -> Refused | None:
-    assert not isinstance(outcome, Challenge)
-    if not isinstance(outcome, Done):
-        return outcome
-    principal = Principal(USER, outcome.user)
-    if authentication.succeeded(session, "cursus", plain.NAME, principal):
-        return None
-    return Refused("the audit cannot record it", user=outcome.user)
-
-
-def _failed(detail: str | None = None) -> RefusedError:
-    return RefusedError("authentication_failed", mechanism=plain.NAME, detail=detail)
 
 
 class LoginGate(WireProtocol):

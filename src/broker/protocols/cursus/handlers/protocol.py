@@ -6,6 +6,7 @@ from typing import Final
 from broker.core.forwarding import coordinator_to_ask, transaction_coordinator_to_ask
 from broker.model.errors import RequestError
 from broker.protocols.cursus.connections import host_of, leader_address
+from broker.protocols.cursus.credentials import log_in
 from broker.protocols.cursus.errors import CLASSES, RefusedError
 from broker.protocols.cursus.grammar import TRANSACTION_NAMES, integer, partition_of
 from broker.protocols.cursus.holders import inner_name
@@ -65,8 +66,6 @@ async def negotiate(request: Request) -> str:
 
 async def authenticate(request: Request) -> str:
     """Let the connection act for another user than before; without a login it is refused."""
-    from broker.protocols.cursus.login import log_in  # noqa: PLC0415 - it imports the table
-
     principal, token = request.command.get("principal"), request.command.get("token")
     if not principal or not token:
         raise RefusedError("invalid_auth", command="AUTH")

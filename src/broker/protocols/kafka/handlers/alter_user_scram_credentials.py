@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.core import access
@@ -13,7 +14,13 @@ from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP
 from broker.model.sasl_limits import SALT_BYTES_MAX
-from broker.model.scram import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISMS, credential_of
+from broker.model.scram import (
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    MECHANISMS,
+    ScramMechanism,
+    credential_of,
+)
 from broker.protocols.kafka.api import Api, Request, outcome
 from broker.protocols.kafka.operations import on_each
 
@@ -29,20 +36,28 @@ async def handle(
     """Delete and set credentials; a user with an error is not changed at all."""
     users = session.broker.security.users
     assert users is not None
-    rows = [*request.body["deletions"], *request.body["upsertions"]]
-    count = Counter([(each["name"], each["mechanism"]) for each in rows])
-    refused: dict[str, RequestError | None] = dict.fromkeys([each["name"] for each in rows])
+    deletions, upsertions = request.body["deletions"], request.body["upsertions"]
+    named = [
+        *((each["name"], each["mechanism"]) for each in deletions),
+        *((each["name"], each["mechanism"]) for each in upsertions),
+    ]
+    makers = [
+        *(partial(_deletion, users, each) for each in deletions),
+        *(partial(_upsertion, each) for each in upsertions),
+    ]
+    count = Counter(named)
+    refused: dict[str, RequestError | None] = dict.fromkeys(name for name, _ in named)
     changes: dict[str, list[Credential]] = {}
     try:
         access.check_cluster(session, Operation.ALTER)
     except RequestError as error:
         return _results(dict.fromkeys(refused, error))
-    async for each in in_steps(rows, NAMES_READ_PER_STEP):
-        name = each["name"]
+    async for place, make in in_steps(enumerate(makers), NAMES_READ_PER_STEP):
+        name, _ = named[place]
         try:
-            if count[name, each["mechanism"]] > 1:
+            if count[named[place]] > 1:
                 raise RequestError(ErrorCode.DUPLICATE_RESOURCE)
-            changes.setdefault(name, []).append(_change(users, each))
+            changes.setdefault(name, []).append(make())
         except RequestError as error:
             refused[name] = refused[name] or error
     accepted = [change for name in changes if refused[name] is None for change in changes[name]]
@@ -58,20 +73,23 @@ def _results(refused: dict[str, RequestError | None]) -> "bodies.AlterUserScramC
     return {"results": [{"user": name, **outcome(refusal)} for name, refusal in refused.items()]}
 
 
-def _change(
-    users: Users,
-    row: "bodies.AlterUserScramCredentialsRequestScramCredentialDeletion"
-    " | bodies.AlterUserScramCredentialsRequestScramCredentialUpsertion",
-) -> Credential:
-    name = row["name"]
+def _mechanism(name: str, number: int) -> ScramMechanism:
     check_name(name)
-    mechanism = _BY_NUMBER.get(row["mechanism"])
+    mechanism = _BY_NUMBER.get(number)
     if mechanism is None:
         raise RequestError(ErrorCode.UNSUPPORTED_SASL_MECHANISM)
-    if "salted_password" not in row:
-        if users.find(name, mechanism) is None:
-            raise RequestError(ErrorCode.RESOURCE_NOT_FOUND)
-        return Credential(name, mechanism, None)
+    return mechanism
+
+
+def _deletion(users: Users, row: "bodies.AlterUserScramCredentialsRequestDeletion") -> Credential:
+    mechanism = _mechanism(row["name"], row["mechanism"])
+    if users.find(row["name"], mechanism) is None:
+        raise RequestError(ErrorCode.RESOURCE_NOT_FOUND)
+    return Credential(row["name"], mechanism, None)
+
+
+def _upsertion(row: "bodies.AlterUserScramCredentialsRequestUpsertion") -> Credential:
+    mechanism = _mechanism(row["name"], row["mechanism"])
     iterations, salt, salted = row["iterations"], row["salt"], row["salted_password"]
     if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
         text = f"{iterations} iterations, not {ITERATIONS_MIN} to {ITERATIONS_MAX}"
@@ -82,7 +100,8 @@ def _change(
     if len(salted) != mechanism.size:
         text = f"a salted password of {len(salted)} bytes, not {mechanism.size}"
         raise RequestError(ErrorCode.UNACCEPTABLE_CREDENTIAL, text)
-    return Credential(name, mechanism, credential_of(mechanism, salted, salt, iterations))
+    credential = credential_of(mechanism, salted, salt, iterations)
+    return Credential(row["name"], mechanism, credential)
 
 
 def _record(session: Session, changes: Iterable[Credential]) -> None:

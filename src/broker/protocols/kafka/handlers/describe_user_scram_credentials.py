@@ -9,7 +9,8 @@ from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP
-from broker.protocols.kafka.api import Api, Request, refuse_with_message
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Request, message, refuse_with_message
 from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ async def handle(
         access.check_cluster(session, Operation.DESCRIBE)
     except RequestError as error:
         refusals = [_refused(name, error) for name in count]
-        return {**refuse_with_message(error), "results": refusals}
+        code = errors.number(error.code)
+        return {"error_code": code, "error_message": message(error), "results": refusals}
     if not count:
         known = users.credentials()
         results = [_result(*each) async for each in in_steps(known.items(), NAMES_READ_PER_STEP)]
