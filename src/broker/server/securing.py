@@ -1,14 +1,18 @@
 """Makes what protects a broker: users, tokens, logins, the authorizer."""
 
+from typing import TYPE_CHECKING
+
 from broker._native.log.topic_table import TopicTable
 from broker.core.metadata import Metadata
 from broker.core.security import Security
-from broker.core.security.authorizer import Authorizer, parse_super_users
 from broker.core.security.logins import Logins, Sources
 from broker.core.security.tokens import Tokens, TokenTimes
 from broker.core.security.users import Users
 from broker.model.clock import Clock
 from broker.model.config import Config
+
+if TYPE_CHECKING:
+    from broker.core.security.authorizer import Authorizer
 
 
 def make_security(config: Config, known: Metadata, clock: Clock, table: TopicTable) -> Security:
@@ -25,9 +29,12 @@ def make_security(config: Config, known: Metadata, clock: Clock, table: TopicTab
     return Security(authorizer, users=users, tokens=tokens, logins=logins)
 
 
-def _authorizer(config: Config, known: Metadata, table: TopicTable) -> Authorizer | None:
+def _authorizer(config: Config, known: Metadata, table: TopicTable) -> "Authorizer | None":
     if not config.text("authorizer.class.name"):
         return None
+    # Imported where it is needed: a broker without an authorizer needs none of it.
+    from broker.core.security.authorizer import Authorizer, parse_super_users  # noqa: PLC0415
+
     return Authorizer(
         known.image.security,
         table,
