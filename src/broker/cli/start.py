@@ -10,9 +10,9 @@ from pathlib import Path
 
 from broker._native.kernel import heap
 from broker.cli.banner import banner
-from broker.model.address import Address
 from broker.model.clock import SystemClock
 from broker.model.config import Config, find_broker_setting, load, value_to_text
+from broker.model.listener import ListenerConfig
 from broker.server.garbage_collection import bound_collections
 from broker.server.log_lines import FORMAT, LineLimit
 
@@ -60,8 +60,10 @@ def run(config: Config) -> int:
 
         return workers.run(config)
 
-    def announce(addresses: Sequence[Address], in_force: Config, cluster_id: str | None) -> None:
-        print(banner(addresses, in_force, None, cluster_id), flush=True)
+    def announce(
+        listeners: Sequence[ListenerConfig], in_force: Config, cluster_id: str | None
+    ) -> None:
+        print(banner(listeners, in_force, None, cluster_id), flush=True)
         bound_collections()
         gc.enable()
 
