@@ -28,6 +28,7 @@ NATIVE_MAY_IMPORT = (
     "broker.model.errors",
     "broker.model.limits",
     "broker.model.log_results",
+    "broker.model.tls_limits",
 )
 
 FILE_SYSCALLS = (
@@ -38,8 +39,10 @@ FILE_SYSCALLS = (
 # Everything else on files uses broker._native.kernel.file_ops.
 FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "unlink"}
 MAY_USE_FILES = {
+    "cli/cert.py": {"open", "read_bytes"},  # the user's authority and certificates
     "cli/metadata.py": {"read_text"},  # the user's export
     "codec/schema.py": {"open"},  # its own table of messages
+    "core/tls/stores.py": {"open"},  # the user's keys and certificates
     "model/config_sources.py": {"read_text"},  # the user's settings
     "protocols/v1/importing/directory.py": {"open"},  # of another server, read sequentially
     "segments/file.py": {"open"},  # reads a log whose broker is another process, or none
