@@ -5,10 +5,12 @@ Filters are validated as by Kafka's QuotaImage, so that an invalid one gets an e
 
 from typing import TYPE_CHECKING
 
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, message
+from broker.protocols.kafka.operations import on_cluster
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -59,4 +61,6 @@ def _refuse(error: RequestError) -> "bodies.DescribeClientQuotasResponse":
     }
 
 
-API = Api(48, "DescribeClientQuotas", range(2), handle, _refuse)
+API = Api(
+    48, "DescribeClientQuotas", range(2), handle, (on_cluster(Operation.DESCRIBE_CONFIGS),), _refuse
+)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from broker.model.address import Address
+from broker.model.secret import Secret
 from broker.storage.metadata import Changes, Compacted, Delete, Put, StoreReplaced
 from broker.storage.metadata.etcd.gateway import Credentials, EtcdError, Gateway
 from broker.storage.metadata.etcd.store import EtcdMetaStore
@@ -189,8 +190,10 @@ def guarded(etcd: Etcd) -> Iterator[Callable[[str, str], Gateway]]:
         ("auth/enable", {}),
     ]
     loop.run_until_complete(calls(Gateway(etcd.endpoints), *enabling))
-    root = Credentials("root", "secret")
-    yield lambda name, password: Gateway(etcd.endpoints, credentials=Credentials(name, password))
+    root = Credentials("root", Secret("secret"))
+    yield lambda name, password: Gateway(
+        etcd.endpoints, credentials=Credentials(name, Secret(password))
+    )
     disabling: list[tuple[str, dict[str, Any]]] = [
         ("auth/disable", {}),
         *(("auth/user/delete", {"name": name}) for name in ("root", "reader")),
