@@ -88,9 +88,9 @@ def read_trust_store(settings: Values, where: str) -> TrustStore | None:
             pem = _from_pkcs12(data, settings.text_or_none("ssl.truststore.password"), origin)
             return _trust_store(origin, pem)
         return _trust_store(origin, _text(data, origin))
-    pem = settings.text_or_none("ssl.truststore.certificates")
+    given = settings.text_or_none("ssl.truststore.certificates")
     origin = f"{where}: ssl.truststore.certificates"
-    return None if pem is None else _trust_store(origin, _lines(pem))
+    return None if given is None else _trust_store(origin, _lines(given))
 
 
 def _key_store(origin: str, pem: str, password: str | None) -> KeyStore:
