@@ -91,11 +91,12 @@ def _parser() -> Parser:
     start.add_argument(
         "--listen",
         action="append",
-        metavar="[PROTOCOL://]HOST:PORT",
+        metavar="[NAME://]HOST:PORT",
         help="address to listen on; may be repeated, port 0 selects a free port (default:"
         f" localhost:9092). Every port speaks {', '.join(PROTOCOL_NAMES)}, and detects the"
-        " protocol by a connection's first bytes; a PROTOCOL restricts the address to it:"
-        f" {', '.join(PINNABLE)}, as in {PINNABLE[0]}://localhost:9095",
+        " protocol by a connection's first bytes; NAME restricts the address to a protocol:"
+        f" {', '.join(PINNABLE)}, as in {PINNABLE[0]}://localhost:9095; or it is a security"
+        " protocol (SSL, SASL_SSL, ...) or a name of listener.security.protocol.map",
     )
     start.add_argument(
         "--workers",

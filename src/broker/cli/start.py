@@ -12,8 +12,7 @@ from broker._native.kernel import heap
 from broker.cli.banner import banner
 from broker.model.address import Address
 from broker.model.clock import SystemClock
-from broker.model.config import Config, load, value_to_text
-from broker.model.settings import BROKER_SETTINGS
+from broker.model.config import Config, find_broker_setting, load, value_to_text
 from broker.server.garbage_collection import bound_collections
 from broker.server.log_lines import FORMAT, LineLimit
 
@@ -33,7 +32,7 @@ def configuration(
 def check(config: Config) -> int:
     """Print the settings that are not defaults and their origins; change nothing."""
     for name, origin in sorted(config.origins.items()):
-        note = "" if BROKER_SETTINGS[name].applies else "  (has no effect in this version)"
+        note = "" if find_broker_setting(name).applies else "  (has no effect in this version)"
         print(f"{name}={value_to_text(config.get(name))}  from {origin}{note}")
     print("configuration ok")
     return 0
@@ -51,7 +50,7 @@ def run(config: Config) -> int:
     for handler in logging.getLogger().handlers:
         handler.addFilter(LineLimit(SystemClock()))
     for name in config.origins:
-        if not BROKER_SETTINGS[name].applies:
+        if not find_broker_setting(name).applies:
             logging.getLogger(__name__).warning(
                 "setting has no effect in this version, remove it: name=%s", name
             )

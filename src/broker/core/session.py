@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING
 
 from broker.core.broker import Broker
+from broker.model.listener import UNSECURED, ListenerConfig
+from broker.model.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from broker.core.links import Upstreams
@@ -15,20 +17,32 @@ class Session:
         "broker",
         "client_host",
         "is_forwarded",
+        "listener",
         "listener_host",
         "listener_port",
+        "login",
+        "principal",
         "state",
         "upstreams",
     )
 
     def __init__(
-        self, broker: Broker, client_host: str, listener_host: str, listener_port: int
+        self,
+        broker: Broker,
+        client_host: str,
+        listener_host: str,
+        listener_port: int,
+        listener: ListenerConfig = UNSECURED,
+        principal: Principal = ANONYMOUS,
     ) -> None:
-        """Keep the client's address, and the address to advertise to it."""
+        """Keep the client's address, the address to advertise to it, and who it is so far."""
         self.broker = broker
         self.client_host = client_host
         self.listener_host = listener_host
         self.listener_port = listener_port
+        self.listener = listener
+        self.principal = principal
+        self.login: object = None  # the state of its SASL login; None: its listener has none
         self.state: object = None  # its protocol's state of this connection
         self.is_forwarded = False  # another broker forwards requests of its clients on it
         self.upstreams: Upstreams | None = None  # its links to other brokers, once it needs one

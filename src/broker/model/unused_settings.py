@@ -8,13 +8,15 @@ here and in settings.py.
 
 from typing import Final
 
+from broker.model.listener import PREFIX
+from broker.model.settings import per_listener_setting
+
 _NAMES = """
     add.partitions.to.txn.retry.backoff.max.ms
     add.partitions.to.txn.retry.backoff.ms
     alter.config.policy.class.name
     alter.log.dirs.replication.quota.window.num
     alter.log.dirs.replication.quota.window.size.seconds
-    authorizer.class.name
     background.threads
     broker.heartbeat.interval.ms
     broker.id
@@ -95,13 +97,11 @@ _NAMES = """
     group.streams.num.standby.replicas
     group.streams.session.timeout.ms
     initial.broker.registration.timeout.ms
-    inter.broker.listener.name
     internal.metadata.delete.delay.millis
     internal.metadata.log.segment.bytes
     internal.metadata.max.batch.size.in.bytes
     kafka.metrics.polling.interval.secs
     kafka.metrics.reporters
-    listener.security.protocol.map
     log.cleaner.io.buffer.load.factor
     log.cleaner.io.buffer.size
     log.cleaner.io.max.bytes.per.second
@@ -229,7 +229,6 @@ _NAMES = """
     sasl.oauthbearer.token.endpoint.url
     sasl.server.callback.handler.class
     sasl.server.max.receive.size
-    security.inter.broker.protocol
     security.providers
     server.max.startup.time.ms
     share.coordinator.append.linger.ms
@@ -251,29 +250,12 @@ _NAMES = """
     socket.listen.backlog.size
     socket.receive.buffer.bytes
     socket.send.buffer.bytes
-    ssl.allow.dn.changes
-    ssl.allow.san.changes
-    ssl.cipher.suites
-    ssl.client.auth
-    ssl.enabled.protocols
-    ssl.endpoint.identification.algorithm
     ssl.engine.factory.class
-    ssl.key.password
     ssl.keymanager.algorithm
-    ssl.keystore.certificate.chain
-    ssl.keystore.key
-    ssl.keystore.location
-    ssl.keystore.password
-    ssl.keystore.type
-    ssl.principal.mapping.rules
     ssl.protocol
     ssl.provider
     ssl.secure.random.implementation
     ssl.trustmanager.algorithm
-    ssl.truststore.certificates
-    ssl.truststore.location
-    ssl.truststore.password
-    ssl.truststore.type
     telemetry.max.bytes
     transaction.abort.timed.out.transaction.cleanup.interval.ms
     transaction.partition.verification.enable
@@ -286,9 +268,9 @@ _NAMES = """
     unstable.feature.versions.enable
 """
 UNUSED_SETTINGS: Final = frozenset(_NAMES.split())
-_LISTENER_PREFIX = "listener.name."  # KIP-103: any setting, for one listener
 
 
 def is_unused(name: str) -> bool:
-    """Whether it is a broker setting of Kafka without effect here."""
-    return name in UNUSED_SETTINGS or name.startswith(_LISTENER_PREFIX)
+    """Whether it is a broker setting of Kafka without effect here, also for one listener."""
+    is_of_listener = name.startswith(PREFIX) and per_listener_setting(name) is None
+    return name in UNUSED_SETTINGS or is_of_listener

@@ -126,7 +126,7 @@ class _Process:
         if self._worker is None:
             self._log_dir.write_holder(bound)
         if self._cluster is not None:
-            self._cluster.advertise(self._advertised(bound))
+            self._cluster.advertise(self._advertised(listeners))
             self._cluster.member.when_refused(self._refused)
             self._cluster.node.metadata.when_replaced(self._store_replaced)
         services.run(partial(self._end, EXIT_INTERNAL))
@@ -167,28 +167,32 @@ class _Process:
         if self._worker is not None:
             self._worker.report_ready()
 
-    def _advertised(self, bound: Sequence[Address]) -> Sequence[Address]:
+    def _advertised(self, listeners: Sequence[Listener]) -> Sequence[Address]:
         """Return the addresses at which other brokers and their clients reach this one."""
         if self._worker is not None:
             return [self._worker.advertised or self._worker.reached]
-        config = self._configs.current
-        advertised = config.advertised_listeners
-        if not advertised:
-            return bound
-        pairs = zip(advertised, config.listeners, strict=True)
-        return [each._replace(protocol=listener.protocol) for each, listener in pairs]
+        found = []
+        for listener in listeners:
+            known, protocol = listener.config.advertised, listener.config.address.protocol
+            reached = listener.bound if known is None else (known._replace(protocol=protocol),)
+            found += reached
+        return found
 
     def _listen(self) -> list[Listener]:
         config = self._configs.current
         worker = self._worker
-        if worker is not None:
-            port = worker.own.port
-            addresses = (worker.own, *worker.shared)
-            return [Listener(each, worker.advertised, port) for each in addresses]
-        advertised = config.advertised_listeners
+        if worker is None:
+            return [
+                Listener(each.address, each.advertised, config=each) for each in config.listeners
+            ]
+        from broker.server.workers.ports import first_of_kafka  # noqa: PLC0415 - of workers only
+
+        place = first_of_kafka(config.listeners)
+        assert place is not None  # else the supervisor has not started
+        listeners = (config.listeners[place], *config.listeners)
         return [
-            Listener(address, advertised[i] if advertised else None)
-            for i, address in enumerate(config.listeners)
+            Listener(address, worker.advertised, worker.own.port, listener)
+            for address, listener in zip((worker.own, *worker.shared), listeners, strict=True)
         ]
 
     def _serve(self, listeners: list[Listener]) -> None:

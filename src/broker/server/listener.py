@@ -9,12 +9,13 @@ from typing import NamedTuple, TypeAlias
 from broker._native.wire.poller import Poller
 from broker.model import limits
 from broker.model.address import Address
+from broker.model.listener import UNSECURED, ListenerConfig
 from broker.server.sockets import bind_all
 
 _log = logging.getLogger(__name__)
 
-# Makes a protocol's session from (client host, advertised host, advertised port).
-MakeSession: TypeAlias = Callable[[str, str, int], object]
+# Makes a protocol's session from (client host, advertised host, advertised port, listener).
+MakeSession: TypeAlias = Callable[[str, str, int, ListenerConfig], object]
 
 
 class _Acceptor(NamedTuple):
@@ -47,7 +48,11 @@ class Listener:
     """One configured address, on all hosts that it resolves to."""
 
     def __init__(
-        self, address: Address, advertised: Address | None, own_port: int | None = None
+        self,
+        address: Address,
+        advertised: Address | None,
+        own_port: int | None = None,
+        config: ListenerConfig = UNSECURED,
     ) -> None:
         """Bind and listen; ConfigError when the address cannot be bound.
 
@@ -56,7 +61,9 @@ class Listener:
             advertised: what clients are told; None: the host that they connected to, and the port.
             own_port: the port that clients are told where `advertised` is None, if several
                 processes share the address (SO_REUSEPORT).
+            config: the listener that the address is one of.
         """
+        self.config = config
         self._sockets = bind_all(address, is_shared=own_port is not None)
         self._advertised = advertised
         self._own_port = own_port
@@ -122,5 +129,5 @@ class Listener:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, limits.KEEPALIVE_PROBES)
         local = str(accepted.getsockname()[0])
         reached = self._advertised or Address(local, self._own_port or self.port)
-        session = make_session(peer, reached.host, reached.port)
+        session = make_session(peer, reached.host, reached.port, self.config)
         poller.add(accepted.detach(), peer, session, self._protocol)

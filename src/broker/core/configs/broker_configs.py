@@ -21,7 +21,7 @@ from broker.core.scheduling.tasks import Tasks
 from broker.model.config import Config, value_to_text
 from broker.model.errors import ConfigError, ErrorCode, RequestError
 from broker.model.own_config import ConfigChange, OwnConfig
-from broker.model.settings import BROKER_SETTINGS, DYNAMIC_SETTINGS
+from broker.model.settings import DYNAMIC_SETTINGS
 from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
 
@@ -122,7 +122,7 @@ class BrokerConfigs:
         }
 
     def _changed(self, name: str, change: ConfigChange) -> dict[str, str]:
-        values = {key: self.current.get(key) for key in BROKER_SETTINGS}
+        values = {key: self.current.get(key) for key in self.current.names}
         try:
             return dict(change(OwnConfig(values, self._own.get(name, {}), DYNAMIC_SETTINGS)))
         except ConfigError as error:
@@ -140,15 +140,15 @@ class BrokerConfigs:
         return config
 
     def _report(self, config: Config) -> None:
-        for key in DYNAMIC_SETTINGS:
-            old, new = self.current.get(key), config.get(key)
+        for key in dict.fromkeys((*self.current.names, *config.names)):
+            old, new = (self._shown(key, each) for each in (self.current, config))
             if old != new:
-                _log.info(
-                    "broker setting altered: name=%s old=%s new=%s",
-                    key,
-                    value_to_text(old),
-                    value_to_text(new),
-                )
+                _log.info("broker setting altered: name=%s old=%s new=%s", key, old, new)
+
+    @staticmethod
+    def _shown(key: str, config: Config) -> str | None:
+        """Return a value for the log, None where there is none."""
+        return value_to_text(config.get(key)) if key in config.names else None
 
     def _allowed(self, stored: _Stored) -> tuple[_Stored, Config]:
         """Return the values, without those that this version or start refuses, and what follows."""

@@ -38,6 +38,7 @@ _TYPES = {
     Kind.LONG: 5,
     Kind.DOUBLE: 6,
     Kind.LIST: 7,
+    Kind.PASSWORD: 9,
 }
 
 
