@@ -5,6 +5,7 @@ from broker._native.log.partition_log cimport PartitionLog
 from broker._native.wire.frame_memory cimport InputBuffer
 from broker._native.wire.output_queue cimport OutputQueue
 from broker._native.wire.poller_state cimport PollerState
+from broker._native.wire.quota cimport ClientQuota
 from broker._native.wire.reply_slot cimport ReplySlot
 from broker._native.wire.timer_wheel cimport Timer
 from broker._native.wire.unseen_writes cimport UnseenWrites
@@ -71,6 +72,7 @@ cdef class Connection:
     cdef OutputQueue output
     cdef Wait wait                        # the answer that is not complete yet, or None
     cdef Timer timer                      # of `wait`
+    cdef ClientQuota quota                # of its last request; None: there are no quotas
     cdef bint is_busy                     # a request is being served; later ones wait for it
     cdef bint is_held                     # is_busy until earlier writes are visible, answered
     cdef bint is_closed

@@ -44,6 +44,7 @@ from broker._native.wire.frame_memory cimport (
     memory_admit_next,
     memory_wait_ms,
 )
+from broker._native.wire.mute cimport Mute
 from broker._native.wire.output_queue cimport CHUNK_MIN
 from broker._native.wire.pending_reply cimport PendingReply
 from broker._native.wire.poller_state cimport PollerState
@@ -74,9 +75,11 @@ assert EVENTS_MAX == limits.EVENTS_PER_POLL
 
 
 cdef bint blocks_others(Connection connection, int64_t now_ms, int64_t stalled_ms_max) noexcept:
-    # Whether it holds memory that others wait for, while its frame has stalled.
+    # Whether it holds memory that others wait for, while its frame has stalled or it is mute.
     if connection.input.state == INPUT_WAITING:
         return False
+    if isinstance(connection.wait, Mute):
+        return connection.input.counted > HEAD_ONLY
     if connection.input.state != INPUT_ADMITTED and (
             connection.input.counted <= HEAD_ONLY or connection.is_busy or connection.has_unserved):
         return False
@@ -137,6 +140,15 @@ cdef class Poller(PollerState):
             self.protocols[name] = protocol
         self.dispatch = dispatch
         self.on_close = on_close
+
+    def limit_clients(self, find_quota, uint64_t epoch):
+        """Apply quotas from the next request of each connection on; None: there are none.
+
+        `find_quota` is called with the session and the client id (bytes or None) of a connection,
+        and returns a ClientQuota of this epoch, which grows with each change of the quotas.
+        """
+        self.find_quota = find_quota
+        self.quota_epoch = epoch
 
     def add(self, int fd, str peer_host, session, protocol=None):
         """Take over an accepted non-blocking socket, whose descriptor the poller owns from here on.
@@ -447,14 +459,15 @@ cdef class Poller(PollerState):
         """Close connections with stalled frames, once others wait too long for their memory.
 
         A frame has stalled if no byte of it came for `awaited_ms_max`, or fewer than
-        CONTENDED_FRAME_BYTES_PER_MS_MIN did. To be called every second, with `sweep`.
+        CONTENDED_FRAME_BYTES_PER_MS_MIN did. So are mute connections with frames that they have
+        sent nevertheless. To be called every second, with `sweep`.
         """
         cdef Connection connection
         self.read_clocks()
         if memory_wait_ms(&self.memory, self.monotonic_ms) > awaited_ms_max:
             for connection in list(self.connections.values()):
                 if blocks_others(connection, self.monotonic_ms, awaited_ms_max):
-                    connection.close("stalled inside a frame, and others wait for its memory")
+                    connection.close("stalled or above a quota, and others wait for its memory")
         self.admit_waiting()   # connections closed outside of a turn have freed memory, too
 
     cdef void admit_waiting(self):

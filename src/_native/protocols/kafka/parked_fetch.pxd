@@ -22,6 +22,7 @@ cdef class ParkedFetch(Wait):
     cdef int32_t bytes_min
     cdef int32_t bytes_max
     cdef public int32_t wait_ms
+    cdef int64_t throttle_ms              # told in its last reply; 0: within the quotas
 
     cdef void mark(self, Watch* watch) noexcept
     cdef void unmark(self, Watch* watch) noexcept
@@ -30,5 +31,6 @@ cdef class ParkedFetch(Wait):
     cdef void begin_request(self, RequestHead* head) noexcept
     cdef void park(self, Connection connection)
     cdef void answer(self)
+    cdef void send(self, Connection connection)
     cdef bint has_enough(self) noexcept
     cdef void reply(self, OutputQueue* queue) noexcept

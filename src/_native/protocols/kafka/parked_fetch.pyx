@@ -5,6 +5,8 @@ a partition is, what is enough and what the reply has is that of its subclasses:
 consumers (fetch.pyx) and those of replicas (replica_fetch.pyx).
 """
 
+from broker._native.wire.mute cimport mute
+
 
 cdef class ParkedFetch(Wait):
     """A fetch whose connection waits for it while there is too little to answer."""
@@ -91,8 +93,14 @@ cdef class ParkedFetch(Wait):
         """Answer with what there is."""
         cdef Connection connection = self.connection
         connection.end_wait()
+        self.send(connection)
+
+    cdef void send(self, Connection connection):
+        """Queue the response; if it tells a throttle time, the connection is mute for that time."""
         self.reply(&connection.output)
         connection.request_drain()
+        if self.throttle_ms > 0:
+            mute(connection, self.throttle_ms)
 
     cdef bint has_enough(self) noexcept:
         """Return whether there is enough to answer before the deadline (fetch.min.bytes)."""

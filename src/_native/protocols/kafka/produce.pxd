@@ -16,3 +16,4 @@ cdef enum ServeStatus:
 cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
                                UnseenWrites* unseen, ReplySlot** slot,
                                int64_t* decompressed_bytes) noexcept
+cdef void tell_throttle(ReplySlot* slot, RequestHead* head, int64_t throttle_ms) noexcept
