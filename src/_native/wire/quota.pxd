@@ -7,7 +7,7 @@ cdef class QuotaBucket:
     cdef SampledRate rate
     cdef double _bound                    # per second
     cdef int64_t throttle_ms_max
-    cdef readonly int64_t used_ms         # monotonic: when it was last used
+    cdef public int64_t used_ms           # monotonic: when it was last used
     cdef public bint is_dropped           # another bucket counts for its owner from now on
 
     cpdef int64_t add(self, double amount, int64_t now_ms) noexcept

@@ -12,6 +12,10 @@ from libc.string cimport memcmp
 
 from broker._native.kernel.sampled_rate cimport rate_add, rate_free, rate_init, rate_sum
 
+from broker.model import security_limits
+
+cdef int CLIENT_ID_BYTES_KEPT = security_limits.QUOTA_NAME_BYTES_KEPT
+
 
 @cython.final
 cdef class QuotaBucket:
@@ -90,7 +94,8 @@ cdef class ClientQuota:
     def __cinit__(self, bytes client_id, uint64_t epoch, *, QuotaBucket produce=None,
                   QuotaBucket fetch=None, QuotaBucket request=None, mutations=None):
         """Keep them; `epoch` is that of the quotas they follow from."""
-        self.client_id = client_id
+        if client_id is None or len(client_id) <= CLIENT_ID_BYTES_KEPT:
+            self.client_id = client_id
         self.epoch = epoch
         self.produce = produce
         self.fetch = fetch
@@ -106,7 +111,7 @@ cdef class ClientQuota:
     cdef bint is_for(self, uint64_t epoch, const uint8_t* client_id, int32_t size) noexcept:
         """Return whether it counts for a client id, NULL for null, under the quotas as they are."""
         if self.epoch != epoch or (self.client_id is None) != (client_id == NULL):
-            return False
+            return False    # also if it is too long to be kept
         if client_id != NULL and (len(self.client_id) != size or memcmp(
                 <const char*>self.client_id, client_id, <size_t>size) != 0):
             return False

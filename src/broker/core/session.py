@@ -7,6 +7,7 @@ from broker.model.listener import UNSECURED, ListenerConfig
 from broker.model.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from broker._native.wire.quota import ClientQuota
     from broker.core.links import Upstreams
 
 
@@ -22,7 +23,9 @@ class Session:
         "listener_port",
         "login",
         "principal",
+        "quota",
         "state",
+        "throttle_ms",
         "upstreams",
     )
 
@@ -44,6 +47,8 @@ class Session:
         self.principal = principal
         self.login: object = None  # the state of its SASL login; None: its listener has none
         self.state: object = None  # its protocol's state of this connection
+        self.quota: ClientQuota | None = None  # what limits its last request, if there are quotas
+        self.throttle_ms = 0  # for how long the request at hand makes its client rest
         self.is_forwarded = False  # another broker forwards requests of its clients on it
         self.upstreams: Upstreams | None = None  # its links to other brokers, once it needs one
 

@@ -4,8 +4,7 @@ from typing import Self, final
 class QuotaBucket:
     bound: float
     is_dropped: bool
-    @property
-    def used_ms(self) -> int: ...
+    used_ms: int
     def __new__(
         cls, bound: float, windows: int, window_ms: int, *, throttle_ms_max: int = ...
     ) -> Self: ...
