@@ -27,10 +27,9 @@ QUOTA_WINDOW_SECONDS_MAX: Final = 3_600
 # Longer client ids are not compared with those of the last request, but looked up each time; a
 # bucket is that of their digest.
 QUOTA_NAME_BYTES_KEPT: Final = 256
-QUOTA_ENTITIES_PER_STEP: Final = 500  # compared with a filter, or described
+QUOTA_ENTITIES_PER_STEP: Final = 500  # compared with a filter, checked or described
+QUOTAS_PER_TRANSACTION: Final = 50  # altered entities; etcd allows 128 operations
 
 # Connections that are above the rate of their address are closed after a time; above this number
 # at once.
 THROTTLED_CONNECTIONS_MAX: Final = 1_000
-# Addresses whose rates are counted.
-CONNECTION_RATES_MAX: Final = 10_000

@@ -198,7 +198,13 @@ class _Process:
     def _serve(self, listeners: list[Listener]) -> None:
         make_session = partial(Session, self._parts.broker)
         for listener in listeners:
-            listener.serve(self._loop, self._parts.poller, make_session, self._connections_max)
+            listener.serve(
+                self._loop,
+                self._parts.poller,
+                make_session,
+                self._connections_max,
+                self._parts.connection_limits,
+            )
 
     def _connections_max(self) -> int:
         links = self._parts.broker.links

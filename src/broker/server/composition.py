@@ -36,6 +36,8 @@ from broker.core.producer_ids import ProducerIds
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.scheduling.tasks import Tasks
+from broker.core.security import Security
+from broker.core.security.quotas.connections import ConnectionLimits
 from broker.core.service import Service
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.local_topics import LocalTopics
@@ -52,6 +54,7 @@ from broker.server.coordinators import Coordinators
 from broker.server.descriptors import Shares
 from broker.server.disk_watch import DiskWatch
 from broker.server.housekeeping import Housekeeping, LogEvents
+from broker.server.limiting import limit_connections, make_quotas, when_closed
 from broker.server.loop import Loop
 from broker.server.opening import Opened
 from broker.server.partition_logs import NativeLogs
@@ -229,13 +232,18 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
 
 
 def make_poller(
-    config: Config, logs: Logs, protocols: Iterable[WireProtocol], loop: Loop
+    config: Config,
+    logs: Logs,
+    protocols: Iterable[WireProtocol],
+    loop: Loop,
+    connection_limits: ConnectionLimits,
 ) -> Poller:
     """Make the native side of all connections."""
     poller = Poller(logs.turn, logs.table)
     native_protocols = {each.name: each.native_protocol(config) for each in protocols}
     requests = Requests(loop)
-    poller.serve_with(native_protocols, requests.dispatch, requests.closed)
+    closed = when_closed(connection_limits, requests.closed)
+    poller.serve_with(native_protocols, requests.dispatch, closed)
     logs.turn.schedule = partial(loop.call_next, poller.end)
     return poller
 
@@ -251,6 +259,7 @@ class Composition(NamedTuple):
     protocols: Mapping[WireProtocol, Additions]
     maintenance: Maintenance
     poller: Poller
+    connection_limits: ConnectionLimits
 
     async def before_serving(self) -> None:
         """Do what protocols need before the first connection, one after another."""
@@ -291,18 +300,24 @@ def compose(
     checkpoints = Checkpoints(
         logs.partitions, logs.topics, storage.opened.io_thread, small_files.write
     )
-    broker = make_broker(storage, logs, coordinators, checkpoints)
+    quotas = make_quotas(config, opened.metadata, clock)
+    broker = make_broker(storage, logs, coordinators, checkpoints)._replace(
+        security=Security(quotas=quotas)
+    )
     protocols = attach_protocols(broker, small_files, checkpoints)
     maintenance = make_maintenance(storage, logs, checkpoints)
-    poller = make_poller(config, logs, protocols, loop)
+    connection_limits = limit_connections(storage.configs, quotas, clock)
+    poller = make_poller(config, logs, protocols, loop, connection_limits)
+    quotas.limit(poller.limit_clients)
     return Composition(
-        storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller
+        *(storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller),
+        connection_limits=connection_limits,
     )
 
 
 def services_of(parts: Composition, loop: Loop) -> Services:
     """Return what starts, runs and stops, each after what it uses."""
-    storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller = parts
+    storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller, _ = parts
     config, small_files = storage.configs.current, storage.small_files
     cluster = storage.opened.cluster
     loading: list[PartitionLog] = []  # from the start of topics to that of the loader

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 from hashlib import blake2b
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from broker._native.wire.quota import ClientQuota, QuotaBucket
 from broker.core.cluster import security_entries
@@ -26,48 +26,26 @@ from broker.core.security.quotas.entities import (
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
+    Changes,
     Entity,
     Values,
-    check_value,
     from_json,
     parse_entity,
     to_json,
 )
 from broker.core.security.quotas.mutations import MutationBucket
 from broker.core.security.quotas.table import Match, QuotaTable, matches
+from broker.core.security.quotas.windows import Windows
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import CHANGE_ATTEMPTS
 from broker.model.listener import ListenerConfig
 from broker.model.principal import ANONYMOUS, Principal
-from broker.model.security_limits import (
-    QUOTA_BUCKET_BYTES,
-    QUOTA_BUCKETS_BYTES_MAX,
-    QUOTA_NAME_BYTES_KEPT,
-    QUOTA_SAMPLE_BYTES,
-)
+from broker.model.security_limits import QUOTA_NAME_BYTES_KEPT
 
 _log = logging.getLogger(__name__)
 
 _BucketT = TypeVar("_BucketT", QuotaBucket, MutationBucket)
 _NEVER_CURRENT = 0  # an epoch that the quotas never have
-
-
-class Windows(NamedTuple):
-    """Over how much time a rate is measured."""
-
-    count: int
-    size_ms: int
-
-    @property
-    def total_ms(self) -> int:
-        """The time of all of them."""
-        return self.count * self.size_ms
-
-    @property
-    def buckets_max(self) -> int:
-        """How many buckets with a sample per window there may be."""
-        size = QUOTA_BUCKET_BYTES + (self.count + 1) * QUOTA_SAMPLE_BYTES
-        return max(1, QUOTA_BUCKETS_BYTES_MAX // size)
 
 
 class Limited(Protocol):
@@ -100,12 +78,12 @@ class ClientQuotas:
         self._table = QuotaTable()
         self._epoch = _NEVER_CURRENT
         self._limit_clients: LimitClients | None = None
-        self._produce = _rate_buckets(windows)
-        self._fetch = _rate_buckets(windows)
-        # Of the loop's time a client may rest one window at most, as in Kafka.
-        self._request = _rate_buckets(windows, throttle_ms_max=windows.size_ms)
-        self._mutations: Buckets[MutationBucket] = Buckets(
-            lambda bound, now: MutationBucket(bound, *mutation_windows, now),
+        of_rates = windows.buckets_max, windows.total_ms
+        self._produce = Buckets(windows.bucket, *of_rates)
+        self._fetch = Buckets(windows.bucket, *of_rates)
+        self._request = Buckets(windows.forgiving_bucket, *of_rates)  # as in Kafka
+        self._mutations = Buckets(
+            partial(MutationBucket, mutation_windows),
             mutation_windows.buckets_max,
             mutation_windows.total_ms,
         )
@@ -173,44 +151,49 @@ class ClientQuotas:
         for entity, values in list(self._table):
             yield (entity, values) if matches(entity, wanted, is_strict=is_strict) else None
 
-    async def alter(
-        self, entity: Entity, changes: Mapping[str, float | None], *, validates_only: bool
-    ) -> None:
-        """Set quotas of an entity, or remove those of None: durable and in force at return.
+    async def alter(self, alterations: Mapping[Entity, Changes]) -> None:
+        """Alter the quotas of some entities, all or none: durable and in force at return.
 
-        Raises RequestError.
+        The changes have been checked (`check_changes`). Raises RequestError.
         """
-        for key, value in changes.items():
-            check_value(entity, key, value)
-        if not validates_only:
-            await self._tasks.run_to_completion(self._alter(entity, changes))
+        await self._tasks.run_to_completion(self._alter(alterations))
 
-    async def _alter(self, entity: Entity, changes: Mapping[str, float | None]) -> None:
+    async def _alter(self, alterations: Mapping[Entity, Changes]) -> None:
         for _ in range(CHANGE_ATTEMPTS):
-            if await self._try(entity, changes):
+            if await self._try(alterations):
                 return
-        text = "another broker has changed it meanwhile: try again"
+        text = "another broker has changed them meanwhile: try again"
         raise RequestError(ErrorCode.REQUEST_TIMED_OUT, text)
 
-    async def _try(self, entity: Entity, changes: Mapping[str, float | None]) -> bool:
+    async def _try(self, alterations: Mapping[Entity, Changes]) -> bool:
         """Change what is stored; return whether nobody else has meanwhile."""
-        entries, name = self._metadata.image.security, str(entity)
-        before = self._table.of(entity)
-        merged = {**before, **changes}
-        after = {key: value for key, value in merged.items() if value is not None}
-        if after == before:
+        entries = self._metadata.image.security
+        altered = {
+            str(entity): after
+            for entity, changes in alterations.items()
+            if (after := self._after(entity, changes)) != self._table.of(entity)
+        }
+        if not altered:
             return True
-        if not before:
-            entries.check_room(Kind.QUOTA, 1)
-        if after:
-            operation = security_entries.put(Kind.QUOTA, name, to_json(after))
-        else:
-            operation = security_entries.delete(Kind.QUOTA, name)
-        guard = entries.guard(Kind.QUOTA, name)
-        if await change(self._metadata, [guard], [operation]) is None:
+        stored = entries.entries(Kind.QUOTA)
+        added = [name for name, after in altered.items() if after and name not in stored]
+        entries.check_room(Kind.QUOTA, len(added))
+        operations = [
+            security_entries.put(Kind.QUOTA, name, to_json(after))
+            if after
+            else security_entries.delete(Kind.QUOTA, name)
+            for name, after in altered.items()
+        ]
+        guards = [entries.guard(Kind.QUOTA, name) for name in altered]
+        if await change(self._metadata, guards, operations) is None:
             return False
-        _log.info("quotas altered: entity=%s values=%s", name[:200], after)
+        for name, after in altered.items():
+            _log.info("quotas altered: entity=%.200s values=%s", name, after)
         return True
+
+    def _after(self, entity: Entity, changes: Changes) -> dict[str, float]:
+        merged = {**self._table.of(entity), **changes}
+        return {key: value for key, value in merged.items() if value is not None}
 
     # ---- from the metadata store ----------------------------------------------------------------
 
@@ -242,16 +225,3 @@ def _kept(name: str | None) -> Hashable:
     """Return a name as the key of a bucket: the digest of one that takes much memory."""
     encoded = (name or "").encode("utf-8", "replace")
     return name if len(encoded) <= QUOTA_NAME_BYTES_KEPT else blake2b(encoded).digest()
-
-
-def _rate_buckets(windows: Windows, **settings: int) -> Buckets[QuotaBucket]:
-    make = partial(_rate_bucket, windows, settings)
-    return Buckets(make, windows.buckets_max, windows.total_ms)
-
-
-def _rate_bucket(
-    windows: Windows, settings: dict[str, int], bound: float, now_ms: int
-) -> QuotaBucket:
-    bucket = QuotaBucket(bound, windows.count, windows.size_ms, **settings)
-    bucket.used_ms = now_ms
-    return bucket

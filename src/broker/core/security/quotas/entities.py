@@ -71,6 +71,7 @@ class Entity(NamedTuple):
 
 
 Values: TypeAlias = Mapping[str, float]  # by the key of each quota
+Changes: TypeAlias = Mapping[str, float | None]  # likewise; None: removed
 
 
 def parse_entity(text: str) -> Entity:
@@ -110,8 +111,13 @@ def _address(name: Name) -> Name:
         )
 
 
-def check_value(entity: Entity, key: str, value: float | None) -> None:
-    """Raise RequestError if an entity has no such quota, or not with this value; None: removed."""
+def check_changes(entity: Entity, changes: Changes) -> None:
+    """Raise RequestError if an entity has no such quotas, or not with these values."""
+    for key, value in changes.items():
+        _check_value(entity, key, value)
+
+
+def _check_value(entity: Entity, key: str, value: float | None) -> None:
     if key not in (_OF_CLIENTS if entity.ip is None else _OF_ADDRESSES):
         raise _invalid(f"quota {key!r:.100} does not exist for {', '.join(entity.names)}")
     if value is None:

@@ -5,6 +5,8 @@ admitted while the bucket is not below zero, and may take it there, whatever its
 with many partitions can be created, and what follows has to wait.
 """
 
+from broker.core.security.quotas.windows import Windows
+
 _MS_PER_SECOND = 1000
 
 
@@ -13,12 +15,12 @@ class MutationBucket:
 
     __slots__ = ("_seconds", "_tokens", "_updated_ms", "bound", "is_dropped", "used_ms")
 
-    def __init__(self, bound: float, windows: int, window_ms: int, now_ms: int) -> None:
+    def __init__(self, windows: Windows, bound: float, now_ms: int) -> None:
         """Start full."""
         self.bound = bound  # per second
         self.used_ms = now_ms
         self.is_dropped = False  # another bucket counts for its owner from now on
-        self._seconds = windows * window_ms / _MS_PER_SECOND
+        self._seconds = windows.total_ms / _MS_PER_SECOND
         self._tokens = bound * self._seconds
         self._updated_ms = now_ms
 

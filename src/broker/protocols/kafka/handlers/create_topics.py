@@ -16,9 +16,12 @@ from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, message
 from broker.protocols.kafka.configs import entry_fields
 from broker.protocols.kafka.partitions import named_once
+from broker.protocols.kafka.throttling import limits_mutations, take_mutations
 
 if TYPE_CHECKING:
     from broker.codec import bodies
+
+_STRICT_SINCE = 6  # it may be refused by the quota of changes
 
 
 async def handle(
@@ -50,8 +53,11 @@ async def _create(
         _assignments(wanted["assignments"]),
         {each["name"]: each["value"] for each in wanted["configs"]},
     )
-    if request.body["validate_only"]:
-        return _created(topics.plan(new), NO_ID)
+    if request.body["validate_only"] or limits_mutations(session):
+        plan = topics.plan(new)
+        take_mutations(session, plan.partitions, is_strict=request.version >= _STRICT_SINCE)
+        if request.body["validate_only"]:
+            return _created(plan, NO_ID)
     topic = await topics.create(new)
     replicas = session.broker.cluster.leadership(topic, 0).replicas
     made = Plan(topic.name, topic.partition_count, topic.config, len(replicas))
