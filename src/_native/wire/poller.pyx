@@ -467,7 +467,10 @@ cdef class Poller(PollerState):
         if memory_wait_ms(&self.memory, self.monotonic_ms) > awaited_ms_max:
             for connection in list(self.connections.values()):
                 if blocks_others(connection, self.monotonic_ms, awaited_ms_max):
-                    connection.close("stalled or above a quota, and others wait for its memory")
+                    connection.close(
+                        "above its quota, and others wait for its memory"
+                        if isinstance(connection.wait, Mute)
+                        else "stalled inside a frame, and others wait for its memory")
         self.admit_waiting()   # connections closed outside of a turn have freed memory, too
 
     cdef void admit_waiting(self):
