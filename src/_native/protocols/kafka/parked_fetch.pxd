@@ -1,4 +1,4 @@
-from libc.stdint cimport int16_t, int32_t
+from libc.stdint cimport int16_t, int32_t, int64_t
 
 from broker._native.log.turn cimport Turn, Watch, WatchOwner
 from broker._native.protocols.kafka.envelope cimport RequestHead
