@@ -29,6 +29,7 @@ from broker.model.limits import (
 )
 from broker.protocols.kafka.old_messages import Converter
 from broker.protocols.kafka.old_partition import OldPartition
+from broker.protocols.kafka.throttling import fetch_bytes_max
 
 if TYPE_CHECKING:
     from broker.codec import bodies

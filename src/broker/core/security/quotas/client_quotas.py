@@ -58,7 +58,9 @@ class Limited(Protocol):
 
 
 # Has native code call `find` for each new client id, from an epoch on; None: there is no quota.
-LimitClients: TypeAlias = Callable[[Callable[[Limited, bytes | None], ClientQuota] | None, int], None]
+LimitClients: TypeAlias = Callable[
+    [Callable[[Limited, bytes | None], ClientQuota] | None, int], None
+]
 
 
 class ClientQuotas:

@@ -35,12 +35,12 @@ def test_a_bucket_that_is_in_use_outlives_those_that_are_not() -> None:
     used = some.of("used", 5.0, 0)
     dropped = some.of("unused", 5.0, 0)
     for number in range(1_000):
-        now_ms = 1 + number * 100
+        now_ms = 1 + number * 300
         used.add(1.0, now_ms)
         some.of(number, 5.0, now_ms)
 
     assert not used.is_dropped
-    assert some.of("used", 5.0, 100_000) is used
+    assert some.of("used", 5.0, 300_000) is used
     assert dropped.is_dropped
 
 

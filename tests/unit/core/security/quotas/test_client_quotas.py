@@ -1,7 +1,7 @@
 """Quotas of clients: stored, in force on every broker, and found for a session."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -38,10 +38,8 @@ class Limiter:
 
 
 @pytest.fixture
-def broker() -> Iterator[FakeBroker]:
-    made = FakeBroker()
-    yield made
-    asyncio.run(made.io_thread.stop())
+def broker() -> FakeBroker:
+    return FakeBroker()
 
 
 @pytest.fixture
@@ -105,9 +103,7 @@ def test_a_quota_is_there_after_a_start(broker: FakeBroker) -> None:
     assert again.connection_rate("10.0.0.1") == 3.0
 
 
-def test_what_another_broker_alters_is_in_force_here(
-    broker: FakeBroker, limiter: Limiter
-) -> None:
+def test_what_another_broker_alters_is_in_force_here(broker: FakeBroker, limiter: Limiter) -> None:
     key = metadata.security_key(Kind.QUOTA.text, str(ALICE))
     stored = b'{"version": 1, "quotas": {"producer_byte_rate": 5}}'
     broker.store.transact([], [metadata.Put(key, stored)])
@@ -219,24 +215,40 @@ def test_a_failing_store_changes_nothing(broker: FakeBroker, limiter: Limiter) -
     assert limiter.find is None
 
 
+class Raced:
+    """Metadata that another broker changes just before this one does, once."""
+
+    def __init__(self, broker: FakeBroker, stored: bytes) -> None:
+        """Let the other broker store that for Alice."""
+        self.broker = broker
+        self.image = broker.metadata.image
+        self.stored = [stored]
+
+    async def get(self, key: bytes) -> metadata.KeyValue | None:
+        """Return a key."""
+        return await self.broker.metadata.get(key)
+
+    async def transact(
+        self, guards: Sequence[metadata.Guard], operations: Sequence[metadata.Operation]
+    ) -> int | None:
+        """Let the other one be first."""
+        if self.stored:
+            key = metadata.security_key(Kind.QUOTA.text, str(ALICE))
+            self.broker.store.transact([], [metadata.Put(key, self.stored.pop())])
+            self.broker.reload()
+        return await self.broker.metadata.transact(guards, operations)
+
+
 def test_a_change_that_another_broker_was_first_with_is_made_on_top_of_it(
-    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    broker: FakeBroker,
 ) -> None:
     alter(broker, ALICE, producer_byte_rate=5.0)
-    transact = broker.metadata.transact
-    meanwhile = [b'{"version": 1, "quotas": {"consumer_byte_rate": 6}}']
+    raced = Raced(broker, b'{"version": 1, "quotas": {"consumer_byte_rate": 6}}')
+    quotas = ClientQuotas(raced, WINDOWS, WINDOWS, lambda: 0)
 
-    async def race(guards: Any, operations: Any) -> int | None:
-        if meanwhile:
-            key = metadata.security_key(Kind.QUOTA.text, str(ALICE))
-            broker.store.transact([], [metadata.Put(key, meanwhile.pop())])
-            broker.reload()
-        return await transact(guards, operations)
+    asyncio.run(quotas.alter({ALICE: {"producer_byte_rate": 7.0}}))
 
-    monkeypatch.setattr(broker.metadata, "transact", race)
-    alter(broker, ALICE, producer_byte_rate=7.0)
-
-    quota = found(broker)
+    quota = quotas.find(session_of(broker), b"c")
     assert quota.produce is not None
     assert quota.fetch is not None
     assert (quota.produce.bound, quota.fetch.bound) == (7.0, 6.0)

@@ -70,7 +70,7 @@ def test_some_addresses_have_their_own_number() -> None:
     assert not door.enter(door.plain, "127.0.0.1")
 
 
-@pytest.mark.parametrize("word", ["localhost:3", "10.0.0.1", "10.0.0.1:-1", ":::5", "300.1.1.1:5"])
+@pytest.mark.parametrize("word", ["localhost:3", "10.0.0.1", "10.0.0.1:-1", "300.1.1.1:5"])
 def test_an_override_is_an_address_and_a_count(word: str) -> None:
     with pytest.raises(ConfigError, match="overrides"):
         Door(f"max.connections.per.ip.overrides={word}")

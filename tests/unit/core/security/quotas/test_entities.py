@@ -19,7 +19,7 @@ from broker.core.security.quotas.entities import (
 from broker.model.errors import ErrorCode, RequestError
 
 names = st.one_of(st.none(), st.just(DEFAULT), st.text(min_size=1))
-clients = st.builds(Entity, names, names).filter(any)
+clients = st.builds(Entity, names, names, st.none()).filter(any)
 
 
 @given(clients)

@@ -21,7 +21,7 @@ PRECEDENCE = [
 ]
 
 
-@pytest.mark.parametrize("present", itertools.product([False, True], repeat=len(PRECEDENCE)))
+@pytest.mark.parametrize("present", list(itertools.product([False, True], repeat=len(PRECEDENCE))))
 def test_the_most_specific_quota_applies(present: tuple[bool, ...]) -> None:
     table = QuotaTable()
     wanted = None
