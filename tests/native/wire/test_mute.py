@@ -373,9 +373,7 @@ def test_a_connection_that_ends_while_it_is_mute_is_forgotten_at_once(
     assert wire.poller.input_bytes == 0
 
 
-def test_a_mute_connection_is_not_closed_as_idle(
-    wire: Wire, client: Client, quotas: Quotas
-) -> None:
+def test_a_mute_connection_is_not_idle(wire: Wire, client: Client, quotas: Quotas) -> None:
     quotas.set(produce=SLOW)
     client.ask(produce(13, (0, records(size=50_000))))
 

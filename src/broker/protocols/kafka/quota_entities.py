@@ -1,4 +1,4 @@
-"""Entities of quotas as Kafka's messages have them: pairs of a type and a name, null for default."""
+"""Entities of quotas in Kafka's messages: pairs of a type and a name, which is null for DEFAULT."""
 
 from collections.abc import Iterable
 from typing import TypedDict

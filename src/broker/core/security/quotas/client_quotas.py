@@ -57,10 +57,9 @@ class Limited(Protocol):
     quota: ClientQuota | None
 
 
+Find: TypeAlias = Callable[[Limited, bytes | None], ClientQuota]
 # Has native code call `find` for each new client id, from an epoch on; None: there is no quota.
-LimitClients: TypeAlias = Callable[
-    [Callable[[Limited, bytes | None], ClientQuota] | None, int], None
-]
+LimitClients: TypeAlias = Callable[[Find | None, int], None]
 
 
 class ClientQuotas:

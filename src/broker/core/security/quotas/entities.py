@@ -1,4 +1,4 @@
-"""Whom a quota is for, and the values that it may have (KIP-13, KIP-124, KIP-546, KIP-599, KIP-612).
+"""Whom a quota is for, and the values that it may have (KIP-13, 124, 546, 599, 612).
 
 An entity is a user, a client id, both, or an address. Each of these has a name, or is DEFAULT: all
 users (client ids, addresses) that have no quota under their own name, each counted by itself. In
