@@ -18,9 +18,9 @@ cdef class QuotaBucket:
 
 
 cdef class ClientQuota:
-    cdef readonly QuotaBucket produce     # bytes of requests; None: no quota
-    cdef readonly QuotaBucket fetch       # bytes of responses
-    cdef readonly QuotaBucket request     # percents of the loop's time
+    cdef readonly QuotaBucket writes      # bytes of requests that write; None: no quota
+    cdef readonly QuotaBucket reads       # bytes of responses with what is read
+    cdef readonly QuotaBucket time        # percents of the loop's time
     cdef readonly object mutations        # partitions created and deleted: of Python only
     cdef readonly uint64_t epoch
     cdef bytes client_id
@@ -29,5 +29,5 @@ cdef class ClientQuota:
 
 
 cdef inline double percents(int64_t duration_ns) noexcept nogil:
-    """Return what a time of the loop is in the unit of `ClientQuota.request`."""
+    """Return what a time of the loop is in the unit of `ClientQuota.time`."""
     return <double>duration_ns * 100 / 1e9

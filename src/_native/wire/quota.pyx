@@ -91,21 +91,21 @@ cdef class QuotaBucket:
 cdef class ClientQuota:
     """The buckets that count for the requests of one connection with one client id."""
 
-    def __cinit__(self, bytes client_id, uint64_t epoch, *, QuotaBucket produce=None,
-                  QuotaBucket fetch=None, QuotaBucket request=None, mutations=None):
+    def __cinit__(self, bytes client_id, uint64_t epoch, *, QuotaBucket writes=None,
+                  QuotaBucket reads=None, QuotaBucket time=None, mutations=None):
         """Keep them; `epoch` is that of the quotas they follow from."""
         if client_id is None or len(client_id) <= CLIENT_ID_BYTES_KEPT:
             self.client_id = client_id
         self.epoch = epoch
-        self.produce = produce
-        self.fetch = fetch
-        self.request = request
+        self.writes = writes
+        self.reads = reads
+        self.time = time
         self.mutations = mutations
 
     @property
     def is_unlimited(self):
         """Whether there is no quota."""
-        return (self.produce is None and self.fetch is None and self.request is None
+        return (self.writes is None and self.reads is None and self.time is None
                 and self.mutations is None)
 
     cdef bint is_for(self, uint64_t epoch, const uint8_t* client_id, int32_t size) noexcept:
@@ -115,7 +115,7 @@ cdef class ClientQuota:
         if client_id != NULL and (len(self.client_id) != size or memcmp(
                 <const char*>self.client_id, client_id, <size_t>size) != 0):
             return False
-        return not (is_dropped(self.produce) or is_dropped(self.fetch) or is_dropped(self.request))
+        return not (is_dropped(self.writes) or is_dropped(self.reads) or is_dropped(self.time))
 
 
 cdef inline bint is_dropped(QuotaBucket bucket) noexcept:

@@ -17,8 +17,8 @@ def make_quotas(config: Config, known: Metadata, clock: Clock) -> ClientQuotas:
     """Make the quotas of clients, as they are stored."""
     return ClientQuotas(
         known,
-        Windows.of(config, "quota.window"),
-        Windows.of(config, "controller.quota.window"),
+        Windows.of_rates(config),
+        Windows.of_mutations(config),
         clock.monotonic_ms,
     )
 

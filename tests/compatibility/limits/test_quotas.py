@@ -8,13 +8,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 
 from tests.support import quotas, wire_requests
 from tests.support.broker_process import BrokerProcess, wait_until
@@ -29,6 +22,7 @@ FLOOD_ENTITIES = 10_000
 PER_REQUEST = 500
 GROWTH_BYTES_MAX = 64 << 20
 INVALID_REQUEST = 42
+BROKER = 4  # the type of a resource
 
 
 @pytest.fixture
@@ -218,17 +212,19 @@ def is_served(broker: BrokerProcess, source: str = "127.0.0.1") -> bool:
     return False
 
 
-def configure(broker: BrokerProcess, name: str, value: str) -> None:
+def configure(client: WireClient, name: str, value: str) -> None:
     """Alter a setting of all brokers."""
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.BROKER, "", incremental_configs=[entry])
-    client = AdminClient({"bootstrap.servers": broker.address})
-    for future in client.incremental_alter_configs([resource]).values():
-        future.result()
+    config = {"name": name, "config_operation": 0, "value": value}
+    resource = {"resource_type": BROKER, "resource_name": "", "configs": [config]}
+    body = {"resources": [resource], "validate_only": False}
+    [response] = client.request("IncrementalAlterConfigs", 1, body)["responses"]
+    assert response["error_code"] == 0, response
 
 
-def test_an_address_has_as_many_connections_as_it_may(broker: BrokerProcess) -> None:
-    configure(broker, "max.connections.per.ip.overrides", "127.0.0.9:2")
+def test_an_address_has_as_many_connections_as_it_may(
+    broker: BrokerProcess, admin: WireClient
+) -> None:
+    configure(admin, "max.connections.per.ip.overrides", "127.0.0.9:2")
     with ExitStack() as stack:
         host, _, port = broker.address.rpartition(":")
         held = [

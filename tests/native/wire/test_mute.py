@@ -53,7 +53,7 @@ class Quotas:
         """Return the same buckets for all."""
         self.asked.append((session, client_id))
         return ClientQuota(
-            client_id, self.epoch, produce=self.produce, fetch=self.fetch, request=self.request
+            client_id, self.epoch, writes=self.produce, reads=self.fetch, time=self.request
         )
 
 

@@ -108,4 +108,4 @@ def test_a_bucket_without_bound_or_windows_is_refused(
 def test_a_client_without_buckets_is_unlimited() -> None:
     assert ClientQuota(b"", 1).is_unlimited
     assert not ClientQuota(b"", 1, mutations=object()).is_unlimited
-    assert not ClientQuota(b"", 1, fetch=QuotaBucket(1, 1, 1)).is_unlimited
+    assert not ClientQuota(b"", 1, reads=QuotaBucket(1, 1, 1)).is_unlimited

@@ -7,8 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from broker.core.security.quotas.connections import ConnectionLimits
 from broker.model import limits
 from broker.model.address import Address
+from broker.model.config import load
 from broker.server.listener import Listener
 
 
@@ -25,12 +27,17 @@ class FakePoller:
         self.accepted.set_result(socket.socket(fileno=fd))
 
 
+def unlimited() -> ConnectionLimits:
+    """Return limits that no connection reaches."""
+    return ConnectionLimits(load([]), lambda _: None, lambda: 0)
+
+
 def test_accepted_connections_use_tcp_keepalive() -> None:
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
         listener = Listener(Address("127.0.0.1", 0, ""), None)
         poller = FakePoller()
-        listener.serve(loop, cast("Any", poller), lambda *_: None, lambda: 10)
+        listener.serve(loop, cast("Any", poller), lambda *_: None, lambda: 10, unlimited())
         with socket.create_connection(("127.0.0.1", listener.port), 20):
             accepted = await asyncio.wait_for(poller.accepted, 60)
         with accepted:
@@ -63,7 +70,7 @@ def test_without_a_descriptor_the_listener_waits_and_logs_once(
         monkeypatch.setattr(limits, "ACCEPT_AGAIN_SECONDS", 0.01)
         monkeypatch.setattr(socket.socket, "accept", fail)
         with socket.create_connection(("127.0.0.1", listener.port), 20):
-            listener.serve(loop, cast("Any", poller), lambda *_: None, lambda: 10)
+            listener.serve(loop, cast("Any", poller), lambda *_: None, lambda: 10, unlimited())
             end = loop.time() + 60
             turns = 0
             while len(tries) < 3 and loop.time() < end:

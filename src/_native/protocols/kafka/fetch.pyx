@@ -274,10 +274,10 @@ cdef class FetchSession(ParkedFetch):
         cdef int64_t now_ms = clock_ms(CLOCK_MONOTONIC), rest_ms = 0
         if self.error != 0:
             return 0
-        if self.quota.fetch is not None:
-            rest_ms = self.quota.fetch.excess_ms(<double>self.readable_bytes(), now_ms)
-        if self.quota.request is not None:
-            rest_ms = max(rest_ms, self.quota.request.excess_ms(0, now_ms))
+        if self.quota.reads is not None:
+            rest_ms = self.quota.reads.excess_ms(<double>self.readable_bytes(), now_ms)
+        if self.quota.time is not None:
+            rest_ms = max(rest_ms, self.quota.time.excess_ms(0, now_ms))
         return rest_ms
 
     cdef int64_t readable_bytes(self) noexcept:
@@ -472,10 +472,10 @@ cdef class FetchSession(ParkedFetch):
 cdef void charge_fetch(ClientQuota quota, int64_t size, int64_t begun_ns) noexcept:
     """Count a response of so many bytes."""
     cdef int64_t now_ns = monotonic_ns()
-    if quota.fetch is not None:
-        quota.fetch.add(<double>size, now_ns // NS_PER_MS)
-    if quota.request is not None:
-        quota.request.add(percents(now_ns - begun_ns), now_ns // NS_PER_MS)
+    if quota.reads is not None:
+        quota.reads.add(<double>size, now_ns // NS_PER_MS)
+    if quota.time is not None:
+        quota.time.add(percents(now_ns - begun_ns), now_ns // NS_PER_MS)
 
 
 cdef bint is_misdirected(FetchRequest* request) noexcept:
@@ -574,9 +574,9 @@ cdef class FetchSessions:
         session.bytes_max = min(request.bytes_max, self.bytes_max)
         session.quota = quota
         session.throttle_ms = 0
-        if quota is not None and quota.fetch is not None:
+        if quota is not None and quota.reads is not None:
             # More could never be sent, and a wait for more would be in vain.
-            session.bytes_max = <int32_t>min(session.bytes_max, quota.fetch.burst_now())
+            session.bytes_max = <int32_t>min(session.bytes_max, quota.reads.burst_now())
             session.bytes_min = min(session.bytes_min, session.bytes_max)
         if session.error == 0:
             session.apply(&request)

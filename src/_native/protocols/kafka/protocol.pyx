@@ -135,7 +135,7 @@ cdef class Kafka(NativeProtocol):
             self.serve_fetch(connection, &head, quota)
         else:
             # Python knows where the other answers tell a throttle time.
-            if head.api_key == KEY_LIST_OFFSETS and (quota is None or quota.request is None):
+            if head.api_key == KEY_LIST_OFFSETS and (quota is None or quota.time is None):
                 slot = list_offsets_serve(connection.poller.topics, &head)
             if slot == NULL:
                 self.serve_in_python(connection, &head)
@@ -199,9 +199,9 @@ cdef int64_t charge_produce(ClientQuota quota, size_t size, int64_t begun_ns) no
     """Count a Produce request of so many bytes; return for how long its client has to rest."""
     cdef int64_t now_ns = monotonic_ns()
     cdef int64_t throttle_ms = 0
-    if quota.produce is not None:
-        throttle_ms = quota.produce.add(<double>size, now_ns // NS_PER_MS)
-    if quota.request is not None:
+    if quota.writes is not None:
+        throttle_ms = quota.writes.add(<double>size, now_ns // NS_PER_MS)
+    if quota.time is not None:
         throttle_ms = max(
-            throttle_ms, quota.request.add(percents(now_ns - begun_ns), now_ns // NS_PER_MS))
+            throttle_ms, quota.time.add(percents(now_ns - begun_ns), now_ns // NS_PER_MS))
     return throttle_ms

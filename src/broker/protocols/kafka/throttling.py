@@ -48,9 +48,9 @@ def quota_of(session: Session) -> "ClientQuota | None":
 def fetch_bytes_max(session: Session) -> int:
     """Return how many bytes a response to a fetch may have: more could never be sent."""
     quota = quota_of(session)
-    if quota is None or quota.fetch is None:
+    if quota is None or quota.reads is None:
         return FETCH_BYTES_MAX
-    return int(min(quota.fetch.burst, FETCH_BYTES_MAX))
+    return int(min(quota.reads.burst, FETCH_BYTES_MAX))
 
 
 def limits_mutations(session: Session) -> bool:
@@ -141,14 +141,14 @@ class Meter:
     def _rest_ms(self, body: bytes | None) -> int:
         quota, now_ms = self._quota, self._session.broker.clock.monotonic_ms()
         rest_ms = self._session.throttle_ms
-        if quota.request is not None and self._key not in _WITHOUT_TIME:
-            rest_ms = max(rest_ms, quota.request.add(self._spent_ns / _NS_PER_PERCENT, now_ms))
-        if quota.produce is not None and self._key == _PRODUCE:
-            rest_ms = max(rest_ms, quota.produce.add(self._size, now_ms))
-        if quota.fetch is not None and self._key == _FETCH and body is not None:
-            rest_ms = max(rest_ms, quota.fetch.excess_ms(len(body), now_ms))
+        if quota.time is not None and self._key not in _WITHOUT_TIME:
+            rest_ms = max(rest_ms, quota.time.add(self._spent_ns / _NS_PER_PERCENT, now_ms))
+        if quota.writes is not None and self._key == _PRODUCE:
+            rest_ms = max(rest_ms, quota.writes.add(self._size, now_ms))
+        if quota.reads is not None and self._key == _FETCH and body is not None:
+            rest_ms = max(rest_ms, quota.reads.excess_ms(len(body), now_ms))
             if rest_ms == 0:
-                quota.fetch.add(len(body), now_ms)
+                quota.reads.add(len(body), now_ms)
         return rest_ms
 
 

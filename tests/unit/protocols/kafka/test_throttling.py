@@ -124,7 +124,7 @@ def test_no_fetch_is_larger_than_what_may_be_used_at_once(broker: FakeBroker) ->
 def test_old_fetches_are_limited_likewise(broker: FakeBroker, version: int) -> None:
     broker.create("t")
     limit(broker, consumer_byte_rate=1)
-    bucket = broker.quotas.find(broker.session, b"tester").fetch
+    bucket = broker.quotas.find(broker.session, b"tester").reads
     assert bucket
     bucket.add(1_000, broker.broker.clock.monotonic_ms())
 

@@ -11,7 +11,6 @@ one; in between it only compares. While there are no quotas of clients, it does 
 import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
-from hashlib import blake2b
 from typing import Protocol, TypeAlias, TypeVar
 
 from broker._native.wire.quota import ClientQuota, QuotaBucket
@@ -80,9 +79,9 @@ class ClientQuotas:
         self._epoch = _NEVER_CURRENT
         self._limit_clients: LimitClients | None = None
         of_rates = windows.buckets_max, windows.total_ms
-        self._produce = Buckets(windows.bucket, *of_rates)
-        self._fetch = Buckets(windows.bucket, *of_rates)
-        self._request = Buckets(windows.forgiving_bucket, *of_rates)  # as in Kafka
+        self._writes = Buckets(windows.bucket, *of_rates)
+        self._reads = Buckets(windows.bucket, *of_rates)
+        self._time = Buckets(windows.forgiving_bucket, *of_rates)  # as in Kafka
         self._mutations = Buckets(
             partial(MutationBucket, mutation_windows),
             mutation_windows.buckets_max,
@@ -124,9 +123,9 @@ class ClientQuotas:
         return ClientQuota(
             client_id,
             epoch,
-            produce=self._bucket(self._produce, PRODUCER_BYTE_RATE, user, name),
-            fetch=self._bucket(self._fetch, CONSUMER_BYTE_RATE, user, name),
-            request=self._bucket(self._request, REQUEST_PERCENTAGE, user, name),
+            writes=self._bucket(self._writes, PRODUCER_BYTE_RATE, user, name),
+            reads=self._bucket(self._reads, CONSUMER_BYTE_RATE, user, name),
+            time=self._bucket(self._time, REQUEST_PERCENTAGE, user, name),
             mutations=self._bucket(self._mutations, CONTROLLER_MUTATION_RATE, user, name),
         )
 
@@ -225,4 +224,8 @@ def _is_of_clients(entity: Entity) -> bool:
 def _kept(name: str | None) -> Hashable:
     """Return a name as the key of a bucket: the digest of one that takes much memory."""
     encoded = (name or "").encode("utf-8", "replace")
-    return name if len(encoded) <= QUOTA_NAME_BYTES_KEPT else blake2b(encoded).digest()
+    if len(encoded) <= QUOTA_NAME_BYTES_KEPT:
+        return name
+    from hashlib import blake2b  # noqa: PLC0415 - loads OpenSSL, rarely needed
+
+    return blake2b(encoded).digest()

@@ -22,8 +22,6 @@ from broker.model.errors import ConfigError
 from broker.model.listener import ListenerConfig
 from broker.model.setting import INT_MAX
 
-_COUNT: Final = "max.connections"
-_RATE: Final = "max.connection.creation.rate"
 _BROKER: Final = None  # in place of a listener's name
 
 
@@ -61,7 +59,7 @@ class ConnectionLimits:
         """
         self._rate_of_address = rate_of_address
         self._now_ms = now_ms
-        windows = Windows.of(config, "quota.window")
+        windows = Windows.of_rates(config)
         self._rates = Buckets(windows.forgiving_bucket, windows.buckets_max, windows.total_ms)
         self._address_rates = Buckets(
             windows.forgiving_bucket, windows.buckets_max, windows.total_ms
@@ -124,17 +122,17 @@ class ConnectionLimits:
             return Refusal(f"max.connections.per.ip allows {count_max} of {address}")
         count_max = limits.of_listeners.get(listener.name, INT_MAX)
         if self._by_listener[listener.name] >= count_max:
-            return Refusal(f"{listener.prefix}{_COUNT} allows {count_max}")
+            return Refusal(f"{listener.prefix}max.connections allows {count_max}")
         return None
 
 
 def _limits_of(config: Config) -> _Counts:
-    rates: dict[str | None, int] = {_BROKER: config.integer(_RATE)}
+    rates: dict[str | None, int] = {_BROKER: config.integer("max.connection.creation.rate")}
     of_listeners = {}
     for each in config.listeners:
         own = config.of_listener(each)
-        of_listeners[each.name] = own.integer(_COUNT)
-        rates[each.name] = own.integer(_RATE)
+        of_listeners[each.name] = own.integer("max.connections")
+        rates[each.name] = own.integer("max.connection.creation.rate")
     return _Counts(
         config.integer("max.connections.per.ip"),
         dict(_overrides(config.words("max.connections.per.ip.overrides"))),

@@ -20,10 +20,16 @@ class Windows(NamedTuple):
     size_ms: int
 
     @classmethod
-    def of(cls, config: Config, prefix: str) -> "Windows":
-        """Return the windows that settings give: `quota.window`, `controller.quota.window`."""
-        seconds = config.integer(f"{prefix}.size.seconds")
-        return cls(config.integer(f"{prefix}.num"), seconds * _MS_PER_SECOND)
+    def of_rates(cls, config: Config) -> "Windows":
+        """Return those of the rates of clients and connections."""
+        seconds = config.integer("quota.window.size.seconds")
+        return cls(config.integer("quota.window.num"), seconds * _MS_PER_SECOND)
+
+    @classmethod
+    def of_mutations(cls, config: Config) -> "Windows":
+        """Return those of partitions that are created and deleted."""
+        seconds = config.integer("controller.quota.window.size.seconds")
+        return cls(config.integer("controller.quota.window.num"), seconds * _MS_PER_SECOND)
 
     @property
     def total_ms(self) -> int:

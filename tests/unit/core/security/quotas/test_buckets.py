@@ -56,8 +56,8 @@ def test_one_in_use_is_dropped_if_no_other_is_found_soon() -> None:
 
 
 def test_the_memory_of_buckets_is_the_same_with_many_windows() -> None:
-    few = Windows.of(load([]), "quota.window")
-    many = Windows.of(load(["quota.window.num=1000"]), "quota.window")
+    few = Windows.of_rates(load([]))
+    many = Windows.of_rates(load(["quota.window.num=1000"]))
 
     assert (few, many.count) == (Windows(11, 1_000), 1_000)
     for windows in (few, many):

@@ -84,9 +84,9 @@ def test_an_altered_quota_is_in_force_at_return(broker: FakeBroker, limiter: Lim
     after = found(broker)
 
     assert after.epoch > before.epoch
-    assert (after.produce, after.fetch) == (before.produce, before.fetch)
-    assert after.produce is not None
-    assert after.produce.bound == 7.0
+    assert (after.writes, after.reads) == (before.writes, before.reads)
+    assert after.writes is not None
+    assert after.writes.bound == 7.0
 
 
 def test_a_quota_is_there_after_a_start(broker: FakeBroker) -> None:
@@ -96,10 +96,10 @@ def test_a_quota_is_there_after_a_start(broker: FakeBroker) -> None:
     again = ClientQuotas(broker.metadata, WINDOWS, WINDOWS, lambda: 0)
 
     quota = again.find(session_of(broker), None)
-    assert quota.produce is not None
-    assert quota.request is not None
-    assert (quota.produce.bound, quota.request.bound) == (5.0, 0.5)
-    assert (quota.fetch, quota.mutations) == (None, None)
+    assert quota.writes is not None
+    assert quota.time is not None
+    assert (quota.writes.bound, quota.time.bound) == (5.0, 0.5)
+    assert (quota.reads, quota.mutations) == (None, None)
     assert again.connection_rate("10.0.0.1") == 3.0
 
 
@@ -111,7 +111,7 @@ def test_what_another_broker_alters_is_in_force_here(broker: FakeBroker, limiter
     broker.reload()
 
     assert limiter.find is not None
-    assert found(broker).produce is not None
+    assert found(broker).writes is not None
 
 
 def test_a_damaged_entry_is_not_in_force_and_disturbs_no_other(
@@ -132,31 +132,31 @@ def test_a_damaged_entry_is_not_in_force_and_disturbs_no_other(
 def test_a_default_counts_for_each_user_by_itself(broker: FakeBroker) -> None:
     alter(broker, Entity(DEFAULT), producer_byte_rate=5.0)
 
-    buckets = {found(broker, user, client).produce for user in "ab" for client in (b"1", b"2")}
+    buckets = {found(broker, user, client).writes for user in "ab" for client in (b"1", b"2")}
 
     assert len(buckets) == 2
-    assert found(broker, "a", b"3").produce in buckets
+    assert found(broker, "a", b"3").writes in buckets
 
 
 def test_a_quota_of_a_client_id_is_shared_by_all_users(broker: FakeBroker) -> None:
     alter(broker, Entity(None, "c"), producer_byte_rate=5.0)
 
-    assert found(broker, "a").produce is found(broker, "b").produce
+    assert found(broker, "a").writes is found(broker, "b").writes
     assert found(broker, "a", b"other").is_unlimited
 
 
 def test_a_client_without_an_id_has_the_default_of_client_ids(broker: FakeBroker) -> None:
     alter(broker, Entity(None, DEFAULT), producer_byte_rate=5.0)
 
-    assert found(broker, client_id=None).produce is found(broker, client_id=b"").produce
+    assert found(broker, client_id=None).writes is found(broker, client_id=b"").writes
 
 
 def test_long_client_ids_are_told_apart(broker: FakeBroker) -> None:
     alter(broker, Entity(None, DEFAULT), producer_byte_rate=5.0)
     long = b"x" * 30_000
 
-    assert found(broker, client_id=long).produce is found(broker, client_id=long).produce
-    assert found(broker, client_id=long).produce is not found(broker, client_id=long + b"y").produce
+    assert found(broker, client_id=long).writes is found(broker, client_id=long).writes
+    assert found(broker, client_id=long).writes is not found(broker, client_id=long + b"y").writes
 
 
 def test_a_session_knows_what_limits_it(broker: FakeBroker) -> None:
@@ -249,6 +249,6 @@ def test_a_change_that_another_broker_was_first_with_is_made_on_top_of_it(
     asyncio.run(quotas.alter({ALICE: {"producer_byte_rate": 7.0}}))
 
     quota = quotas.find(session_of(broker), b"c")
-    assert quota.produce is not None
-    assert quota.fetch is not None
-    assert (quota.produce.bound, quota.fetch.bound) == (7.0, 6.0)
+    assert quota.writes is not None
+    assert quota.reads is not None
+    assert (quota.writes.bound, quota.reads.bound) == (7.0, 6.0)
