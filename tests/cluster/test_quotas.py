@@ -1,6 +1,7 @@
 """Quotas are of the whole cluster: what one broker is asked to alter is in force on every one."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_a_quota_that_one_broker_is_given_is_in_force_on_every_broker(
         assert quotas.alter(client, LIMITED, request_percentage=0.001) == [0]
 
     for each in three_brokers.brokers:
-        wait_until(lambda each=each: rests(three_brokers, each), f"broker {each} has the quota")
+        wait_until(partial(rests, three_brokers, each), f"broker {each} has the quota")
         with WireClient(three_brokers.brokers[each].address) as client:
             assert quotas.described(client) == {"client-id=limited": {"request_percentage": 0.001}}
 
@@ -52,9 +53,11 @@ def test_brokers_that_alter_one_entity_at_once_lose_nothing(three_brokers: Clust
     for client in clients:
         assert client.receive()["entries"][0]["error_code"] == 0
 
-    expected = {"user=u": dict.fromkeys(sorted(keys), 7.0)}
+    def knows(client: WireClient) -> bool:
+        return quotas.described(client) == {"user=u": dict.fromkeys(sorted(keys), 7.0)}
+
     for client in clients:
-        wait_until(lambda client=client: quotas.described(client) == expected, "all know it")
+        wait_until(partial(knows, client), "all know it")
     assert quotas.alter(clients[0], {"user": "u"}, **dict.fromkeys(keys)) == [0]
     for client in clients:
         client.close()

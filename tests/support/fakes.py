@@ -809,7 +809,7 @@ class FakeBroker:
     ) -> bytes | None:
         """Send a request's body and return the response's body, as the server would."""
         if self.quotas.is_limiting:
-            self.quotas.find(self.session, client_id and client_id.encode())
+            self.quotas.find(self.session, None if client_id is None else client_id.encode())
         reply = self.protocol.handle(key, version, client_id, body, self.session)
         if isinstance(reply, Deferred):
             await asyncio.wait([reply.future])

@@ -1,11 +1,11 @@
 """Quotas of a running broker, set by a raw Kafka client."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tests.support.wire_client import WireClient
 
-Entity = dict[str, str | None]  # by type; None: the default
+Entity = Mapping[str, str | None]  # by type; None: the default
 
 
 def alter(client: WireClient, *entities: Entity, **values: float | None) -> list[int]:

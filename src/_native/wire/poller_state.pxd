@@ -21,7 +21,7 @@ cdef class PollerState:
     cdef list to_drain                    # connections with something to send or to serve
     cdef list python_requests             # PendingReply, not handed to Python yet
     cdef object on_close                  # called with (connection, reason)
-    cdef object find_quota                # finds what limits a connection; None: there are no quotas
+    cdef object find_quota                # returns what limits a connection; None: no quotas
     cdef uint64_t quota_epoch             # changes when the quotas do
     cdef dict protocols                   # name → NativeProtocol, in the order of detection
     cdef readonly uint64_t closed_undecided

@@ -13,7 +13,7 @@ is read from the connection for that time.
 
 from collections.abc import Awaitable, Generator
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from broker.codec import schema
 from broker.core.session import Session
@@ -81,10 +81,7 @@ def take_mutations(session: Session, count: int, *, is_strict: bool) -> None:
 
 def _mutations(session: Session) -> "MutationBucket | None":
     quota = quota_of(session)
-    if quota is None:
-        return None
-    bucket: MutationBucket | None = quota.mutations
-    return bucket
+    return None if quota is None else cast("MutationBucket | None", quota.mutations)
 
 
 class Meter:

@@ -16,7 +16,7 @@ _MS_PER_SECOND = 1000
 class Windows(NamedTuple):
     """Some windows of one length."""
 
-    count: int
+    number: int
     size_ms: int
 
     @classmethod
@@ -34,22 +34,22 @@ class Windows(NamedTuple):
     @property
     def total_ms(self) -> int:
         """The time of all of them."""
-        return self.count * self.size_ms
+        return self.number * self.size_ms
 
     @property
     def buckets_max(self) -> int:
         """How many buckets with a sample per window there may be."""
-        size = QUOTA_BUCKET_BYTES + (self.count + 1) * QUOTA_SAMPLE_BYTES
+        size = QUOTA_BUCKET_BYTES + (self.number + 1) * QUOTA_SAMPLE_BYTES
         return max(1, QUOTA_BUCKETS_BYTES_MAX // size)
 
     def bucket(self, bound: float, now_ms: int) -> QuotaBucket:
         """Return an empty bucket."""
-        bucket = QuotaBucket(bound, self.count, self.size_ms)
+        bucket = QuotaBucket(bound, self.number, self.size_ms)
         bucket.used_ms = now_ms
         return bucket
 
     def forgiving_bucket(self, bound: float, now_ms: int) -> QuotaBucket:
         """Return a bucket whose owner never has to rest for longer than one window."""
-        bucket = QuotaBucket(bound, self.count, self.size_ms, throttle_ms_max=self.size_ms)
+        bucket = QuotaBucket(bound, self.number, self.size_ms, throttle_ms_max=self.size_ms)
         bucket.used_ms = now_ms
         return bucket

@@ -59,7 +59,7 @@ def test_the_memory_of_buckets_is_the_same_with_many_windows() -> None:
     few = Windows.of_rates(load([]))
     many = Windows.of_rates(load(["quota.window.num=1000"]))
 
-    assert (few, many.count) == (Windows(11, 1_000), 1_000)
+    assert (few, many.number) == (Windows(11, 1_000), 1_000)
     for windows in (few, many):
-        assert windows.buckets_max * (windows.count + 1) * 24 < QUOTA_BUCKETS_BYTES_MAX
+        assert windows.buckets_max * (windows.number + 1) * 24 < QUOTA_BUCKETS_BYTES_MAX
     assert few.buckets_max > 10_000
