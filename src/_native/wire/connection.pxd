@@ -24,6 +24,7 @@ cdef class NativeProtocol:
     cdef readonly object fallback         # the Python protocol for all other requests
     cdef readonly bint is_closed_idle     # after connections.max.idle.ms of silence
     cdef readonly bint serves_half_closed  # requests are still answered after the EOF of the peer
+    cdef readonly bint is_metered         # the poller counts its bytes for quotas
     cdef readonly uint64_t connections
     cdef readonly uint64_t requests
 
@@ -73,6 +74,8 @@ cdef class Connection:
     cdef Wait wait                        # the answer that is not complete yet, or None
     cdef Timer timer                      # of `wait`
     cdef ClientQuota quota                # of its last request; None: there are no quotas
+    cdef int64_t written_bytes            # of requests, not counted for its quota yet
+    cdef int64_t read_bytes               # of answers, likewise
     cdef bint is_busy                     # a request is being served; later ones wait for it
     cdef bint is_held                     # is_busy until earlier writes are visible, answered
     cdef bint is_closed

@@ -10,3 +10,4 @@ cdef class Mute(Wait):
 
 cdef ClientQuota quota_of(Connection connection, const uint8_t* client_id, int32_t size)
 cdef void mute(Connection connection, int64_t delay_ms)
+cdef void meter(Connection connection) except *

@@ -19,6 +19,10 @@ from broker._native.wire.connection cimport Connection, Wait
 from broker._native.wire.quota cimport ClientQuota
 from broker._native.wire.timer_wheel cimport wheel_set
 
+from broker.model import security_limits
+
+cdef int64_t UNTOLD_REST_MS_MAX = security_limits.QUOTA_UNTOLD_REST_MS_MAX
+
 
 @cython.final
 cdef class Mute(Wait):
@@ -47,3 +51,25 @@ cdef void mute(Connection connection, int64_t delay_ms):
     connection.begin_wait(Mute())
     # From now on: the poller's clock may be that of its last turn, long ago.
     wheel_set(&connection.poller.wheel, &connection.timer, clock_ms(CLOCK_MONOTONIC) + delay_ms)
+
+
+cdef void meter(Connection connection) except *:
+    """Count the bytes of a connection whose protocol does not do that itself; mute it if need be.
+
+    Such protocols have no client ids, and no answer that could tell the time. A connection that
+    waits for an answer is counted when it has it, and a stream when it ends.
+    """
+    cdef int64_t now_ms, rest_ms = 0
+    cdef ClientQuota quota
+    if connection.protocol is None or not connection.protocol.is_metered or connection.is_busy or (
+            connection.written_bytes + connection.read_bytes == 0):
+        return
+    now_ms = clock_ms(CLOCK_MONOTONIC)
+    quota = quota_of(connection, NULL, 0)
+    if quota.writes is not None and connection.written_bytes > 0:
+        rest_ms = quota.writes.add(<double>connection.written_bytes, now_ms)
+    if quota.reads is not None and connection.read_bytes > 0:
+        rest_ms = max(rest_ms, quota.reads.add(<double>connection.read_bytes, now_ms))
+    connection.written_bytes = connection.read_bytes = 0
+    # The end of some of these connections is seen only afterwards.
+    mute(connection, min(rest_ms, UNTOLD_REST_MS_MAX))

@@ -44,7 +44,7 @@ from broker._native.wire.frame_memory cimport (
     memory_admit_next,
     memory_wait_ms,
 )
-from broker._native.wire.mute cimport Mute
+from broker._native.wire.mute cimport Mute, meter
 from broker._native.wire.output_queue cimport CHUNK_MIN
 from broker._native.wire.pending_reply cimport PendingReply
 from broker._native.wire.poller_state cimport PollerState
@@ -237,6 +237,8 @@ cdef class Poller(PollerState):
         connection.round = self.round
         try:
             connection.on_event(events)
+            if self.find_quota is not None:
+                meter(connection)
         except Exception:
             self.close_after_error(connection)
         return self.check_budget()
@@ -326,6 +328,8 @@ cdef class Poller(PollerState):
                 continue
             try:
                 connection.drain()
+                if self.find_quota is not None:
+                    meter(connection)
             except Exception:
                 self.close_after_error(connection)
         self.check_budget()

@@ -27,6 +27,8 @@ QUOTA_WINDOW_SECONDS_MAX: Final = 3_600
 # Longer client ids are not compared with those of the last request, but looked up each time; a
 # bucket is that of their digest.
 QUOTA_NAME_BYTES_KEPT: Final = 256
+# For how long a client rests at a time whose protocol cannot tell it so.
+QUOTA_UNTOLD_REST_MS_MAX: Final = 30_000
 QUOTA_ENTITIES_PER_STEP: Final = 500  # compared with a filter, checked or described
 QUOTAS_PER_TRANSACTION: Final = 50  # altered entities; etcd allows 128 operations
 

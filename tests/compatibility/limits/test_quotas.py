@@ -11,6 +11,9 @@ from confluent_kafka import Consumer, Producer
 
 from tests.support import quotas, wire_requests
 from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.cursus_client import CursusClient
+from tests.support.line_client import LineClient
+from tests.support.rustlog_client import RustLogClient
 from tests.support.wire_client import ConnectionClosedError, WireClient
 from tests.support.wire_records import Batch
 
@@ -341,3 +344,55 @@ def test_one_that_disconnects_while_it_rests_leaves_nothing_behind(
     assert broker.stop() == 0
     with pytest.raises((ConnectionClosedError, ConnectionRefusedError)):
         admin.request("ApiVersions", 0, {})
+
+
+# ---- the other protocols -------------------------------------------------------------------------
+
+
+def seconds_for(ask: Callable[[], object], count: int) -> float:
+    """Return how long some requests take, one after another."""
+    begun = time.monotonic()
+    for _ in range(count):
+        ask()
+    return time.monotonic() - begun
+
+
+def test_writes_and_reads_of_a_user_by_v1_take_their_quota(
+    broker: BrokerProcess, admin: WireClient, topic: str
+) -> None:
+    wire_requests.create_topic(admin, topic)
+    assert quotas.alter(admin, {"user": "ANONYMOUS"}, producer_byte_rate=1_000.0) == [0]
+    with LineClient(broker.address) as client:
+        line = f"V1|1|PRODUCE|{topic} k:{'x' * 900}".encode()
+        assert 2 < seconds_for(lambda: client.ask(line), 5) < 8
+
+    changes = {"producer_byte_rate": None, "consumer_byte_rate": 1_000.0}
+    assert quotas.alter(admin, {"user": "ANONYMOUS"}, **changes) == [0]
+    with LineClient(broker.address) as client:
+        line = f"V1|1|CONSUME|{topic} 0 4".encode()
+        assert 2 < seconds_for(lambda: client.ask(line), 5) < 8
+
+
+def test_writes_and_reads_of_a_user_by_rustlog_take_their_quota(
+    broker: BrokerProcess, admin: WireClient, topic: str
+) -> None:
+    wire_requests.create_topic(admin, topic)
+    assert quotas.alter(admin, {"user": "ANONYMOUS"}, producer_byte_rate=1_000.0) == [0]
+    with RustLogClient(broker.address) as client:
+        assert 2 < seconds_for(lambda: client.produce(topic, [b"x" * 900]), 5) < 8
+
+    changes = {"producer_byte_rate": None, "consumer_byte_rate": 1_000.0}
+    assert quotas.alter(admin, {"user": "ANONYMOUS"}, **changes) == [0]
+    with RustLogClient(broker.address) as client:
+        assert 2 < seconds_for(lambda: client.fetch(topic, 0, 1_000), 5) < 8
+
+
+def test_writes_of_a_user_by_cursus_take_their_quota(
+    broker: BrokerProcess, admin: WireClient, cursus_topic: Callable[..., str]
+) -> None:
+    topic = cursus_topic(1)
+    assert quotas.alter(admin, {"user": "ANONYMOUS"}, producer_byte_rate=1_000.0) == [0]
+    with CursusClient(broker.address) as client:
+        text = f"PUBLISH topic={topic} acks=1 message={'x' * 900}"
+        assert 2 < seconds_for(lambda: client.ask(text), 5) < 8
+    assert quotas.alter(admin, {"user": "ANONYMOUS"}, producer_byte_rate=None) == [0]
