@@ -265,7 +265,8 @@ cdef class FetchSession(ParkedFetch):
             store_uint32(count_at, topics)
         store_uint32(start, <uint32_t>(queue.bytes - queued_before - 4))
         if self.quota is not None:
-            charge_fetch(self.quota, queue.bytes - queued_before, begun_ns)
+            charge_fetch(
+                self.quota, 0 if self.throttle_ms > 0 else queue.bytes - queued_before, begun_ns)
         if self.is_outdated or begins_again:
             self.sessions.end(self)
 
@@ -470,9 +471,9 @@ cdef class FetchSession(ParkedFetch):
 
 
 cdef void charge_fetch(ClientQuota quota, int64_t size, int64_t begun_ns) noexcept:
-    """Count a response of so many bytes."""
+    """Count a response of so many bytes; 0 of one that has nothing because of a quota."""
     cdef int64_t now_ns = monotonic_ns()
-    if quota.reads is not None:
+    if quota.reads is not None and size > 0:
         quota.reads.add(<double>size, now_ns // NS_PER_MS)
     if quota.time is not None:
         quota.time.add(percents(now_ns - begun_ns), now_ns // NS_PER_MS)

@@ -1,6 +1,7 @@
 """Quotas on the requests that Python serves: what counts, what is told, what is refused."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -281,3 +282,28 @@ def test_an_answer_that_ends_a_connection_still_does(broker: FakeBroker) -> None
     assert isinstance(reply, Answer)
     assert reply.is_last
     assert reply.throttle_ms > 0
+
+
+def test_the_steps_after_a_wait_are_time_of_the_loop(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three parts of 30 ms each: 9 % of the second that two windows have at first."""
+    limit(broker, request_percentage=8.0)
+    times = iter(range(0, 1 << 40, 30_000_000))
+    monkeypatch.setattr(throttling, "monotonic_ns", lambda: next(times))
+
+    async def work() -> bytes:
+        await asyncio.sleep(0)
+        return schema.response(METADATA).encode(12, {})
+
+    async def ask() -> Any:
+        quota = broker.quotas.find(broker.session, b"tester")
+        meter = throttling.Meter(quota, broker.session, METADATA, 12, 0)
+        reply = meter.reply(work())
+        assert isinstance(reply, Awaitable)
+        return await reply
+
+    answer = asyncio.run(ask())
+
+    assert isinstance(answer, Answer)
+    assert 0 < answer.throttle_ms < 500

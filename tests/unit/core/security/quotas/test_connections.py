@@ -128,3 +128,14 @@ def test_a_listener_has_its_own_rate() -> None:
 
     assert door.limits.pause_ms(door.other) > 0
     assert door.limits.pause_ms(door.plain) == 0
+
+
+def test_addresses_that_are_gone_take_no_memory() -> None:
+    door = Door()
+    for number in range(100):
+        assert door.enter(door.plain, f"10.0.0.{number}")
+    for number in range(100):
+        door.limits.closed(door.plain, f"10.0.0.{number}")
+
+    assert not door.limits._by_address
+    assert not door.limits._by_listener
