@@ -39,13 +39,14 @@ FILE_SYSCALLS = (
 # Everything else on files uses broker._native.kernel.file_ops.
 FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "unlink"}
 MAY_USE_FILES = {
+    "cli/audit.py": {"open"},  # the user's copy of an audit
     "cli/metadata.py": {"read_text"},  # the user's export
     "codec/schema.py": {"open"},  # its own table of messages
     "model/config_sources.py": {"read_text"},  # the user's settings
+    "model/secret_file.py": {"open"},  # the user's keys and passwords
     "protocols/v1/importing/directory.py": {"open"},  # of another server, read sequentially
     "segments/file.py": {"open"},  # reads a log whose broker is another process, or none
     "segments/index.py": {"open"},  # the same
-    "server/cluster/opening.py": {"read_text"},  # the user's password for etcd
     "server/memory.py": {"read_text"},  # what the kernel says of control groups
     "storage/log_dir.py": {"open"},  # the lock between processes
     "storage/metadata/sqlite/database.py": {"unlink"},  # SQLite's own files

@@ -54,7 +54,6 @@ from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.scheduling.tasks import Tasks
-from broker.core.security import Security
 from broker.core.session import Session
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.interfaces import Leadership, LeadsAll
@@ -694,7 +693,8 @@ class FakeBroker:
             response_cache=ResponseCache(lambda: self.topics.revision, 1 << 20),
         )
         self.quotas = make_quotas(self.config, self.metadata, self.broker.clock)
-        self.broker = self.broker._replace(security=Security(quotas=self.quotas))
+        security = self.broker.security._replace(quotas=self.quotas)
+        self.broker = self.broker._replace(security=security)
         self.throttle_ms = 0  # of the last answer
         self.topics.when_deleted(self.groups.topic_deleted)
         self.protocol = PROTOCOL()

@@ -89,6 +89,28 @@ cdef class PendingReply:
         if throttle_ms > 0:
             mute(self.connection, throttle_ms)
 
+    def set_login(self, *, needs_login, is_bare=False, int64_t lifetime_ms=0):
+        """Note, before the answer, that the connection has logged in, or that it is to log in.
+
+        Until it has logged in, its protocol's gate serves it. `is_bare`: its next frames have no
+        header. After `lifetime_ms`, if any, it must log in again.
+        """
+        cdef Connection connection = self.connection
+        self.must_be_unanswered()
+        if connection.is_closed:
+            return
+        connection.protocol_flags = FRAMES_ARE_BARE if is_bare else 0
+        connection.needs_login = needs_login
+        connection.login_ends_ms = 0
+        if needs_login:
+            if connection.protocol.gate is not None:
+                connection.protocol = connection.protocol.gate
+            return
+        if connection.protocol.opened is not None:
+            connection.protocol = connection.protocol.opened
+        if lifetime_ms > 0:
+            connection.login_ends_ms = connection.poller.monotonic_ms + lifetime_ms
+
     def close(self):
         """Close the connection instead of answering, after the earlier replies have been sent."""
         self.must_be_unanswered()

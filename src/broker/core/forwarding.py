@@ -13,8 +13,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.cluster.records import NO_LEADER
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.core.topics.rules import check_name
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
@@ -146,7 +148,7 @@ def other_brokers(session: Session) -> list[int]:
     broker = session.broker
     if broker.links is None or session.is_forwarded:
         return []
-    known = broker.cluster.brokers(session.listener_host, session.listener_port)
+    known = broker.cluster.brokers(*session.reached)
     return [each.broker_id for each in known if each.broker_id != broker.node_id]
 
 
@@ -179,8 +181,10 @@ async def forwarded(  # noqa: PLR0913 (a request, and where it goes)
 async def accept_mark(session: Session, client_host: str, revision: int) -> None:
     """Take what follows on this connection as forwarded, and catch up with who forwards it.
 
-    A mark may come from anybody: its host is bounded, because members of groups keep it.
+    A mark may come from anybody where no ACLs say who is a broker: its host is bounded, because
+    members of groups keep it. Raises RequestError for a client that is none.
     """
+    access.check_cluster(session, Operation.CLUSTER_ACTION)
     session.is_forwarded = True
     session.client_host = client_host[:FORWARDED_HOST_CHARS_MAX]
     if session.broker.links is not None:

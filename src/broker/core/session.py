@@ -7,14 +7,17 @@ from broker.model.listener import UNSECURED, ListenerConfig
 from broker.model.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from broker._native.log.permissions import Permissions
     from broker._native.wire.quota import ClientQuota
     from broker.core.links import Upstreams
+    from broker.core.security.login import Login
 
 
 class Session:
     """One connection, as the protocols see it; the connection itself is native."""
 
     __slots__ = (
+        "_principal",
         "broker",
         "client_host",
         "is_forwarded",
@@ -22,8 +25,10 @@ class Session:
         "listener_host",
         "listener_port",
         "login",
-        "principal",
+        "permissions",
+        "protocol",
         "quota",
+        "request",
         "state",
         "throttle_ms",
         "upstreams",
@@ -44,13 +49,39 @@ class Session:
         self.listener_host = listener_host
         self.listener_port = listener_port
         self.listener = listener
+        self.permissions: Permissions | None = None  # what the native paths know; None: no ACLs
         self.principal = principal
-        self.login: object = None  # the state of its SASL login; None: its listener has none
+        # What is being served, where ACLs decide (core/access.py).
+        self.protocol = self.request = ""
+        self.login: Login | None = None  # None: its listener has no login
         self.state: object = None  # its protocol's state of this connection
         self.quota: ClientQuota | None = None  # what limits its last request, if there are quotas
         self.throttle_ms = 0  # for how long the request at hand makes its client rest
         self.is_forwarded = False  # another broker forwards requests of its clients on it
         self.upstreams: Upstreams | None = None  # its links to other brokers, once it needs one
+
+    @property
+    def principal(self) -> Principal:
+        """Who it acts for."""
+        return self._principal
+
+    @principal.setter
+    def principal(self, principal: Principal) -> None:
+        """Let it act for someone, from the next request on; the native paths know that at once."""
+        self._principal = principal
+        authorizer = self.broker.security.authorizer
+        if authorizer is not None:
+            self.permissions = authorizer.permissions(principal, self.client_host)
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether it is known who it is, without a login or after it."""
+        return self._principal != ANONYMOUS
+
+    @property
+    def reached(self) -> tuple[str, int, ListenerConfig]:
+        """The address of this broker for the client, and over which listener it has come."""
+        return self.listener_host, self.listener_port, self.listener
 
     @property
     def java_host(self) -> str:

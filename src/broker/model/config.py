@@ -5,6 +5,10 @@ Precedence: the broker's own value, altered while it runs; the value altered for
 An unknown name or a value out of range raises ConfigError, which names the nearest name or the
 allowed values. The broker's and a topic's values have the same readers: `get` for any type,
 `integer`, `flag`, `text`, `number` and `words` for a value of a known type.
+
+A password is a Secret: only `text`, whose callers know what they ask for, returns its characters.
+What goes through all settings has HIDDEN in their place. No password is altered while the broker
+runs, because it would be stored as it is with the metadata.
 """
 
 import re
@@ -19,6 +23,7 @@ from broker.model.config_sources import given_texts, nearest_name
 from broker.model.errors import ConfigError
 from broker.model.listener import PREFIX, ListenerConfig, parse_listeners, parse_protocol_map
 from broker.model.metadata_address import SQLITE, EtcdAddress, parse_metadata_address
+from broker.model.secret import HIDDEN, Secret
 from broker.model.settings import (
     BROKER_SETTINGS,
     DYNAMIC_SETTINGS,
@@ -126,14 +131,16 @@ class Values:
         return value
 
     def text(self, name: str) -> str:
-        """Return the value of a string setting that is not null."""
+        """Return the value of a string or password setting that is not null."""
         value = self._values[name]
+        if isinstance(value, Secret):
+            return value.reveal()
         if not isinstance(value, str):
             raise TypeError(f"{name} is {value!r}, not a text")
         return value
 
     def text_or_none(self, name: str) -> str | None:
-        """Return the value of a string setting; None if it is null."""
+        """Return the value of a string or password setting; None if it is null."""
         return None if self._values[name] is None else self.text(name)
 
     def words(self, name: str) -> tuple[str, ...]:
@@ -287,7 +294,7 @@ class Config(Values):
         defaults = [
             Synonym(setting.name, value_to_text(setting.default), Source.DEFAULT)
             for setting in settings
-            if setting.default is not None
+            if setting.default is not None and not setting.name.startswith(PREFIX)
         ]
         return (*given, *defaults)
 
@@ -466,6 +473,11 @@ def _dynamic_values(texts: Mapping[str, str], *, is_own: bool) -> dict[str, Valu
                 f"{name} can be altered only for a listener of one broker, as"
                 f" {PREFIX}<name>.{_setting_of(name)}"
             )
+        if setting.kind is Kind.PASSWORD:
+            raise ConfigError(
+                f"{name} is a password, which is not stored with the metadata: give it at the"
+                " start, or name a file"
+            )
         if not is_dynamic(setting):
             raise ConfigError(f"{name} cannot be altered while the broker runs, only at its start")
         values[name] = parse_value(setting, text)
@@ -474,6 +486,8 @@ def _dynamic_values(texts: Mapping[str, str], *, is_own: bool) -> dict[str, Valu
 
 def is_dynamic(setting: Setting) -> bool:
     """Whether it may be altered while the broker runs, under the name that the row has."""
+    if setting.kind is Kind.PASSWORD:
+        return False
     if setting.name.startswith(PREFIX):
         return setting.is_dynamic_per_listener
     return setting.name in DYNAMIC_SETTINGS
@@ -507,14 +521,15 @@ def parse_value(setting: Setting, text: str) -> Value:
     except ValueError:
         value = None
     if value is None or not (_is_chosen(setting, value) and _is_in_range(setting, value)):
-        raise ConfigError(f"{setting.name}={text!r:.100}: allowed is {setting.allowed}")
+        shown = HIDDEN if setting.kind is Kind.PASSWORD else repr(text)
+        raise ConfigError(f"{setting.name}={shown:.100}: allowed is {setting.allowed}")
     if setting.choices and isinstance(value, tuple):
         return tuple(dict.fromkeys(value))  # without repetitions
     return value
 
 
 def value_to_text(value: Value) -> str | None:
-    """Return a value as text, as in configuration files and DescribeConfigs."""
+    """Return a value as text, as in configuration files; that of a password is HIDDEN."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -539,8 +554,10 @@ def _read(kind: Kind, text: str) -> Value:
             return float(text)
         case Kind.LIST:
             return split_words(text)
-        case Kind.STRING | Kind.PASSWORD:
+        case Kind.STRING:
             return text
+        case Kind.PASSWORD:
+            return Secret(text)
 
 
 def _is_chosen(setting: Setting, value: Value) -> bool:

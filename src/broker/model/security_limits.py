@@ -35,3 +35,29 @@ QUOTAS_PER_TRANSACTION: Final = 50  # altered entities; etcd allows 128 operatio
 # Connections that are above the rate of their address are closed after a time; above this number
 # at once.
 THROTTLED_CONNECTIONS_MAX: Final = 1_000
+# A file with a password, a key with its certificates, or trusted certificates.
+SECRET_FILE_BYTES_MAX: Final = 1 << 20
+
+# Events that wait for the audit's thread; one has 400 bytes usually, 30 KiB at most.
+AUDIT_QUEUE_EVENTS: Final = 4_096
+# Events that are written with one sync of the file: at 300 us a sync this is no bound for a disk.
+AUDIT_EVENTS_PER_WRITE: Final = 512
+# A line of the audit: eight texts of AUDIT_TEXT_CHARACTERS_MAX, with 12 bytes for a character that
+# JSON escapes as a surrogate pair, and the names of the fields.
+AUDIT_LINE_BYTES_MAX: Final = 64 << 10
+AUDIT_FILE_BYTES_MAX: Final = 100 << 20
+AUDIT_FILES_MAX: Final = 100
+# After a failed write; requests are refused meanwhile if the audit is fail-closed.
+AUDIT_RETRY_MS: Final = 500
+# Lines that are in the file and not in the topic yet, because that cannot be written.
+AUDIT_TOPIC_LINES_MAX: Final = 8_192
+AUDIT_STOP_SECONDS: Final = 5
+AUDIT_TOPIC_BATCH_BYTES: Final = 256 << 10
+AUDIT_TOPIC_RETRY_MS: Final = 2_000
+
+# Decisions of the authorizer that are kept until an entry changes: 0.3 KB each.
+DECISIONS_KEPT_MAX: Final = 20_000
+# Topics per principal and address whose permissions the native paths know: 16 bytes each.
+PERMITTED_TOPICS_MAX: Final = 8_192
+PERMITTED_TRANSACTIONAL_IDS_MAX: Final = 1_024
+ACLS_PER_STEP: Final = 500  # compared with a filter, about 1 ms

@@ -3,11 +3,16 @@
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-Value: TypeAlias = int | float | bool | str | tuple[str, ...] | None
+from broker.model.secret import Secret
+
+Value: TypeAlias = int | float | bool | str | tuple[str, ...] | Secret | None
 
 INT16_MAX = (1 << 15) - 1
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
+DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
 NOT_YET = "Accepted and stored, but without effect in this version."
 
 
@@ -20,7 +25,7 @@ class Kind(Enum):
     LONG = "long"
     DOUBLE = "double"
     LIST = "list"
-    PASSWORD = "password"  # noqa: S105 - a type: its values are texts that are never shown
+    PASSWORD = "password"  # noqa: S105 - a type: its values are never shown (model/secret.py)
 
 
 class Setting(NamedTuple):

@@ -22,9 +22,12 @@ from broker.model.compressions import COMPRESSIONS, GZIP, LZ4, ZSTD
 from broker.model.listener import PREFIX
 from broker.model.security_settings import SECURITY_SETTINGS
 from broker.model.setting import (
+    DAY_MS,
+    HOUR_MS,
     INT16_MAX,
     INT_MAX,
     LONG_MAX,
+    MINUTE_MS,
     Kind,
     Setting,
     Value,
@@ -38,9 +41,6 @@ COMPRESSION_TYPES = (
     "producer",
 )
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-DAY_MS = 86_400_000
-HOUR_MS = 3_600_000
-MINUTE_MS = 60_000
 
 # Formatted by hand, so that rows stay short.
 # fmt: off

@@ -22,8 +22,6 @@ _NAMES = """
     broker.id
     client.quota.callback.class
     config.providers
-    connection.failed.authentication.delay.ms
-    connections.max.reauth.ms
     controller.listener.names
     controller.performance.always.log.threshold.ms
     controller.performance.sample.period.ms
@@ -41,10 +39,6 @@ _NAMES = """
     controller.socket.timeout.ms
     cordoned.log.dirs
     create.topic.policy.class.name
-    delegation.token.expiry.check.interval.ms
-    delegation.token.expiry.time.ms
-    delegation.token.max.lifetime.ms
-    delegation.token.secret.key
     delete.records.purgatory.purge.interval.requests
     early.start.listeners
     fetch.purgatory.purge.interval.requests
@@ -174,8 +168,6 @@ _NAMES = """
     replication.quota.window.size.seconds
     request.timeout.ms
     sasl.client.callback.handler.class
-    sasl.enabled.mechanisms
-    sasl.jaas.config
     sasl.kerberos.kinit.cmd
     sasl.kerberos.min.time.before.relogin
     sasl.kerberos.principal.to.local.rules
@@ -193,7 +185,6 @@ _NAMES = """
     sasl.login.retry.backoff.max.ms
     sasl.login.retry.backoff.ms
     sasl.mechanism.controller.protocol
-    sasl.mechanism.inter.broker.protocol
     sasl.oauthbearer.assertion.algorithm
     sasl.oauthbearer.assertion.claim.aud
     sasl.oauthbearer.assertion.claim.exp.seconds
@@ -207,21 +198,13 @@ _NAMES = """
     sasl.oauthbearer.assertion.template.file
     sasl.oauthbearer.client.credentials.client.id
     sasl.oauthbearer.client.credentials.client.secret
-    sasl.oauthbearer.clock.skew.seconds
-    sasl.oauthbearer.expected.audience
-    sasl.oauthbearer.expected.issuer
-    sasl.oauthbearer.jwks.endpoint.refresh.ms
     sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
     sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
-    sasl.oauthbearer.jwks.endpoint.url
     sasl.oauthbearer.jwt.retriever.class
     sasl.oauthbearer.jwt.validator.class
     sasl.oauthbearer.scope
     sasl.oauthbearer.scope.claim.name
-    sasl.oauthbearer.sub.claim.name
     sasl.oauthbearer.token.endpoint.url
-    sasl.server.callback.handler.class
-    sasl.server.max.receive.size
     security.providers
     server.max.startup.time.ms
     share.coordinator.append.linger.ms

@@ -4,25 +4,30 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from broker.core.broker import Broker
 from broker.core.session import Session
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.config import Config
 from broker.model.errors import PolylogError, StorageError
+from broker.model.listener import ListenerConfig
+from broker.model.principal import ANONYMOUS, Principal, parse_principal
 from broker.server import descriptors
 from broker.server.composition import compose, services_of
-from broker.server.listener import Listener
+from broker.server.listener import Acceptor, Listener, Throttled
 from broker.server.loop import Loop
 from broker.server.opening import Opened, open_metadata
 from broker.storage.log_dir import LogDir
 from broker.storage.reserve import Reserve
 
 if TYPE_CHECKING:
+    from broker.core.service import Service
     from broker.server.cluster.cluster import Cluster
+    from broker.server.tls import ListenerTls
     from broker.server.workers.worker import Worker
 
 EXIT_OK = 0
@@ -85,6 +90,30 @@ def _open_metadata(
             loop.remove_signal_handler(number)
 
 
+def _principals(config: Config) -> dict[str, Principal]:
+    """Return who connects to a listener without a login or certificate; raises ConfigError."""
+    named = {
+        each.name: config.of_listener(each).text_or_none("polylog.principal")
+        for each in config.listeners
+    }
+    return {name: parse_principal(text) if text else ANONYMOUS for name, text in named.items()}
+
+
+def _session(
+    broker: Broker,
+    principals: Mapping[str, Principal],
+    client_host: str,
+    host: str,
+    port: int,
+    listener: ListenerConfig,
+) -> Session:
+    """Make the session of a connection, which begins with a login if its listener has one."""
+    session = Session(broker, client_host, host, port, listener, principals[listener.name])
+    if broker.security.logins is not None:
+        session.login = broker.security.logins.begin(listener)
+    return session
+
+
 class _Process:
     """One run of the broker."""
 
@@ -106,8 +135,18 @@ class _Process:
         lost = partial(self._end, EXIT_STORAGE)
         self._parts = compose(config, log_dir, opened, loop, self._descriptors, lost)
         self._cluster = opened.cluster
-        self._services = services_of(self._parts, loop)
         self._configs = self._parts.broker.configs
+        self._tls: dict[str, ListenerTls] = {}  # by the names of listeners
+        watches: list[Service] = []
+        if any(each.security.has_tls for each in self._configs.current.listeners):
+            from broker.server.tls import open_tls  # noqa: PLC0415 - without TLS nothing needs it
+
+            dialer = None if opened.cluster is None else opened.cluster.dialer
+            self._tls, watch = open_tls(
+                self._configs, loop.time, dialer, self._parts.broker.security.audit
+            )
+            watches.append(watch)
+        self._services = services_of(self._parts, loop, watches)
 
     async def run(self, announce: Announce) -> int:
         for number in _SIGNALS:
@@ -167,15 +206,15 @@ class _Process:
         if self._worker is not None:
             self._worker.report_ready()
 
-    def _advertised(self, listeners: Sequence[Listener]) -> Sequence[Address]:
-        """Return the addresses at which other brokers and their clients reach this one."""
+    def _advertised(self, listeners: Sequence[Listener]) -> list[tuple[Address, ListenerConfig]]:
+        """Return where other brokers and their clients reach this one, and over which listener."""
         if self._worker is not None:
-            return [self._worker.advertised or self._worker.reached]
+            return [(self._worker.advertised or self._worker.reached, listeners[0].config)]
         found = []
         for listener in listeners:
             known, protocol = listener.config.advertised, listener.config.address.protocol
             reached = listener.bound if known is None else (known._replace(protocol=protocol),)
-            found += reached
+            found += [(each, listener.config) for each in reached]
         return found
 
     def _listen(self) -> list[Listener]:
@@ -183,7 +222,8 @@ class _Process:
         worker = self._worker
         if worker is None:
             return [
-                Listener(each.address, each.advertised, config=each) for each in config.listeners
+                Listener(each.address, each.advertised, None, each, self._tls.get(each.name))
+                for each in config.listeners
             ]
         from broker.server.workers.ports import first_of_kafka  # noqa: PLC0415 - of workers only
 
@@ -191,20 +231,23 @@ class _Process:
         assert place is not None  # else the supervisor has not started
         listeners = (config.listeners[place], *config.listeners)
         return [
-            Listener(address, worker.advertised, worker.own.port, listener)
-            for address, listener in zip((worker.own, *worker.shared), listeners, strict=True)
+            Listener(address, worker.advertised, worker.own.port, each, self._tls.get(each.name))
+            for address, each in zip((worker.own, *worker.shared), listeners, strict=True)
         ]
 
     def _serve(self, listeners: list[Listener]) -> None:
-        make_session = partial(Session, self._parts.broker)
+        parts = self._parts
+        acceptor = Acceptor(
+            self._loop,
+            parts.poller,
+            partial(_session, parts.broker, _principals(self._configs.current)),
+            self._connections_max,
+            parts.waiting_logins,
+            parts.connection_limits,
+            Throttled(self._loop),
+        )
         for listener in listeners:
-            listener.serve(
-                self._loop,
-                self._parts.poller,
-                make_session,
-                self._connections_max,
-                self._parts.connection_limits,
-            )
+            listener.serve(acceptor)
 
     def _connections_max(self) -> int:
         links = self._parts.broker.links

@@ -40,7 +40,7 @@ def test_a_listener_of_one_wire_protocol_is_encrypted_if_the_map_says_so() -> No
     "words", ["listeners=INSIDE://127.0.0.1:1", "listener.security.protocol.map=INSIDE:TLS"]
 )
 def test_a_name_that_nothing_maps_and_an_unknown_protocol_are_refused(words: str) -> None:
-    with pytest.raises(ConfigError, match="listeners: .*NAME:PROTOCOL|one of PLAINTEXT"):
+    with pytest.raises(ConfigError, match=r"NAME:PROTOCOL"):
         load([words])
 
 

@@ -52,7 +52,8 @@ DYNAMIC_IN_KAFKA = set(
     log.message.timestamp.type log.preallocate log.retention.bytes log.retention.ms
     log.roll.jitter.ms log.roll.ms log.segment.bytes log.segment.delete.delay.ms
     max.connection.creation.rate max.connections max.connections.per.ip
-    max.connections.per.ip.overrides message.max.bytes min.insync.replicas unclean.leader.election.enable
+    max.connections.per.ip.overrides message.max.bytes min.insync.replicas
+    unclean.leader.election.enable
     """.split()  # noqa: SIM905 - one key a line would be a page
 )
 

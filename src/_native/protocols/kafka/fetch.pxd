@@ -1,7 +1,8 @@
 from cpython.object cimport PyObject
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.permissions cimport Permissions
 from broker._native.log.segmented_log cimport LogSlice
 from broker._native.log.topic_table cimport TopicEntry, TopicTable
 from broker._native.log.transaction_index cimport AbortedList
@@ -43,6 +44,8 @@ cdef class FetchSession(ParkedFetch):
     cdef int64_t used_ms
     cdef bint by_id
     cdef bint is_outdated      # has a partition that has been deleted
+    cdef Permissions permissions         # of the client that uses it; None: may read everything
+    cdef uint64_t permitted_epoch        # in which it may read all partitions
     # The request that is being served:
     cdef bint is_full
     cdef bint is_committed
@@ -85,8 +88,9 @@ cdef class FetchSessions:
     cdef int32_t wait_ms_max
     cdef int32_t next_id
 
-    cdef ParkedFetch begin(self, Connection connection, RequestHead* head, ClientQuota quota,
-                           FetchStatus* status)
+    cdef ParkedFetch begin(self, Connection connection, Permissions permissions,
+                           ClientQuota quota, RequestHead* head, FetchStatus* status)
+    cdef bint are_permitted(self, Permissions permissions, FetchRequest* request)
     cdef FetchSession session_for(self, Turn turn, RequestHead* head, FetchRequest* request)
     cdef FetchSession continue_session(self, Turn turn, RequestHead* head, FetchRequest* request,
                                        FetchSession session)

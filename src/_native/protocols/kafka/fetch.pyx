@@ -33,6 +33,7 @@ from broker._native.kernel.big_endian cimport store_uint16, store_uint32
 from broker._native.kernel.clock cimport clock_ms, monotonic_ns
 from broker._native.log.open_files cimport OpenFile
 from broker._native.log.header_window cimport uses_codec
+from broker._native.log.permissions cimport MAY_READ
 from broker._native.log.transaction_index cimport aborted_list_free
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport (
@@ -551,8 +552,8 @@ cdef class FetchSessions:
     def __len__(self):
         return len(self.by_id)
 
-    cdef ParkedFetch begin(self, Connection connection, RequestHead* head, ClientQuota quota,
-                           FetchStatus* status):
+    cdef ParkedFetch begin(self, Connection connection, Permissions permissions,
+                           ClientQuota quota, RequestHead* head, FetchStatus* status):
         """Read a request; return the session that will answer it, or None if Python serves it."""
         cdef TopicTable topics = connection.poller.topics
         cdef Turn turn = connection.poller.turn
@@ -561,6 +562,8 @@ cdef class FetchSessions:
         status[0] = FETCH_NOT_SERVED
         if head.api_version < VERSION_MIN or not read_request(head, topics, &request):
             return None
+        if permissions is not None and not self.are_permitted(permissions, &request):
+            return None
         if request.replica_id >= 0:
             return self.replicas.begin(connection, head, &request, status)
         # Python names the leader beside the error. In a session it could only end the session.
@@ -568,6 +571,9 @@ cdef class FetchSessions:
             return None
         session = self.session_for(turn, head, &request)
         session.begin_request(head)
+        if permissions is not None:
+            session.permitted_epoch = permissions.epoch.number
+        session.permissions = permissions
         session.is_committed = request.isolation == 1
         session.set_rack(topics, &request)
         session.wait_ms = min(request.wait_ms, self.wait_ms_max)
@@ -587,6 +593,35 @@ cdef class FetchSessions:
         else:
             status[0] = FETCH_PARKED
         return session
+
+    cdef bint are_permitted(self, Permissions permissions, FetchRequest* request):
+        """Return whether all that a request gets is known to be allowed; else Python serves it.
+
+        The partitions of a session are looked at again for another client, and in another epoch.
+        """
+        cdef PyObject* before = NULL
+        cdef FetchSession session = None
+        cdef FetchNode* node
+        cdef int32_t i
+        if request.replica_id >= 0:
+            return permissions.allows_copies()
+        for i in range(request.wanted):
+            if request.named[i].topic != before and not permissions.allows(
+                    <TopicEntry>request.named[i].topic, MAY_READ):
+                return False
+            before = request.named[i].topic
+        if request.session_id == 0 or request.epoch in (0, -1):
+            return True
+        session = <FetchSession>self.by_id.get(request.session_id)
+        if session is None or (session.permissions is permissions
+                               and session.permitted_epoch == permissions.epoch.number):
+            return True
+        node = session.first
+        while node != NULL:
+            if not permissions.allows(<TopicEntry>node.topic, MAY_READ):
+                return False
+            node = node.next
+        return True
 
     cdef FetchSession session_for(self, Turn turn, RequestHead* head, FetchRequest* request):
         cdef FetchSession session = None

@@ -44,6 +44,7 @@ class BrokerConfigs:
         self._metadata = known
         self._name = str(given.integer("node.id"))
         self._callbacks: list[Callable[[Config], None]] = []
+        self._checks: list[Callable[[Config], None]] = []
         self._alter_heirs: AlterHeirs  # set before the first request
         self._changes = asyncio.Lock()  # one at a time
         self._tasks = Tasks()
@@ -61,6 +62,13 @@ class BrokerConfigs:
     def when_altered(self, callback: Callable[[Config], None]) -> None:
         """Register a callback that gets each new configuration once it is in force."""
         self._callbacks.append(callback)
+
+    def checked_by(self, check: Callable[[Config], None]) -> None:
+        """Register a function that raises ConfigError for a configuration that cannot be in force.
+
+        It is called before an alteration is stored.
+        """
+        self._checks.append(check)
 
     async def plan(self, name: str, change: ConfigChange) -> None:
         """Check an alteration without making it; raises RequestError."""
@@ -137,6 +145,8 @@ class BrokerConfigs:
     def _config(self, own: Mapping[str, Mapping[str, str]]) -> Config:
         config = self.current.altered(own.get(ALL_BROKERS, {}), own.get(self._name, {}))
         TopicConfig({}, config)  # raises where altered values contradict those given at the start
+        for check in self._checks:
+            check(config)
         return config
 
     def _report(self, config: Config) -> None:

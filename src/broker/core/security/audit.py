@@ -68,7 +68,8 @@ class Account(NamedTuple):
 Event: TypeAlias = Login | Decision | Account
 
 # Decisions about data; every other one that is allowed is administration, or only tells something.
-_ACCESS = frozenset({"Read", "Write", "IdempotentWrite"})
+# What other brokers copy (ClusterAction) is data, too.
+ACCESS_OPERATIONS = frozenset({"Read", "Write", "IdempotentWrite"})
 _QUESTIONS = frozenset({"Describe", "DescribeConfigs", "DescribeTokens"})
 
 
@@ -90,7 +91,7 @@ def kind_of(event: Event) -> Kind:
         return Kind.ADMINISTRATION
     if not event.is_allowed:
         return Kind.DENIAL
-    if event.operation in _ACCESS:
+    if event.operation in ACCESS_OPERATIONS or event.operation == "ClusterAction":
         return Kind.ACCESS
     return Kind.QUESTION if event.operation in _QUESTIONS else Kind.ADMINISTRATION
 
@@ -99,25 +100,18 @@ class Audit:
     """Passes events on that are to be recorded; called by the loop only."""
 
     def __init__(
-        self,
-        kinds: Collection[Kind],
-        excluded_users: Collection[str],
-        put: Callable[[Event], bool],
-        *,
-        is_fail_closed: bool,
+        self, kinds: Collection[Kind], excluded_users: Collection[str], put: Callable[[Event], bool]
     ) -> None:
         """Keep which events are recorded.
 
         Args:
             kinds: those to record.
             excluded_users: whose events are not recorded, except for denials and failed logins.
-            put: takes an event; returns whether it is going to be recorded.
-            is_fail_closed: whether requests are refused when it is not.
+            put: takes an event; returns whether what it is about may go on.
         """
         self._kinds = frozenset(kinds)
         self._excluded = frozenset(excluded_users)
         self._put = put
-        self._is_fail_closed = is_fail_closed
 
     def wants(self, kind: Kind) -> bool:
         """Whether events of that group are recorded; data is read and written faster if not."""
@@ -125,13 +119,22 @@ class Audit:
 
     def __call__(self, event: Event) -> bool:
         """Record an event if it has to be; return whether what it is about may go on."""
-        kind = kind_of(event)
-        if kind not in self._kinds:
+        if kind_of(event) not in self._kinds:
             return True
-        is_bad = kind is Kind.DENIAL or (isinstance(event, Login) and event.failure != "")
-        if event.user in self._excluded and not is_bad:
+        if event.user in self._excluded and not is_refusal(event):
             return True
-        return self._put(event) or not self._is_fail_closed
+        return self._put(event)
+
+
+def is_refusal(event: Event) -> bool:
+    """Whether a request or login was refused."""
+    match event:
+        case Login():
+            return event.failure != ""
+        case Decision():
+            return not event.is_allowed
+        case Account():
+            return False
 
 
 def shortened(text: str) -> str:

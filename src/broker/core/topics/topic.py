@@ -5,7 +5,8 @@ from broker.model.topic_config import TopicConfig
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
+AUDIT_TOPIC = "__audit"
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, AUDIT_TOPIC))
 
 
 class Topic:

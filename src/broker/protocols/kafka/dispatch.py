@@ -6,6 +6,7 @@ from typing import Final, cast
 
 from broker._native.protocols.kafka import protocol as native
 from broker._native.protocols.kafka.fetch import FetchSessions
+from broker._native.protocols.kafka.login import KafkaGate
 from broker.codec import schema
 from broker.core.scheduling.admission import Admission, Parked, Share
 from broker.core.scheduling.parking import Parking
@@ -19,6 +20,7 @@ from broker.protocols.kafka.api import Api, Body, DeferredResponse, KnownRespons
 from broker.protocols.kafka.authorization import authorize
 from broker.protocols.kafka.bodies import decoded, encoded, freed
 from broker.protocols.kafka.handlers import api_versions
+from broker.protocols.kafka.login_gate import LoginGate
 from broker.protocols.kafka.throttling import Meter, quota_of
 
 _log = logging.getLogger(__name__)
@@ -46,7 +48,11 @@ class Kafka(WireProtocol):
             limits.FETCH_SESSION_IDLE_MS,
             config.integer("fetch.max.bytes"),
         )
-        return native.Kafka(self, _served_apis(), sessions, frame_bytes_max=config.frame_bytes_max)
+        apis = _served_apis()
+        kafka = native.Kafka(self, apis, sessions, frame_bytes_max=config.frame_bytes_max)
+        login_bytes_max = config.integer("sasl.server.max.receive.size")
+        kafka.guard_with(KafkaGate(LoginGate(self), apis, frame_bytes_max=login_bytes_max))
+        return kafka
 
     def handle(
         self, operation: int, version: int, client_id: str | None, body: bytes, session: Session

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
 from broker._native.wire.poller import Poller
+from broker.core.broker_login import login_to_brokers
 from broker.core.cluster.controller import ControllerSettings
 from broker.core.cluster.handover import could_be_led_by_others
 from broker.core.cluster.image import Delta
@@ -21,6 +22,7 @@ from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
 from broker.core.clustered_view import Clustered as View
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
+from broker.core.dialing import Dialer
 from broker.core.links import Links
 from broker.core.logs.log import Log, TransactionalLog
 from broker.core.partition_changes import PartitionChanges
@@ -39,9 +41,10 @@ from broker.core.transactions.remote_admission import RemoteAdmission
 from broker.core.transactions.remote_markers import RemoteMarkers
 from broker.model.address import Address
 from broker.model.clock import SystemClock, monotonic_ns
-from broker.model.config import Config
+from broker.model.config import Config, inter_broker_listener
 from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import FORWARDING_CONNECTIONS_MAX
+from broker.model.listener import ListenerConfig, SecurityProtocol
 from broker.model.settings import RACK_AWARE
 from broker.server.cluster.controller import Office
 from broker.server.cluster.failed_logs import GivingUp
@@ -118,13 +121,19 @@ class Cluster:
         self._giving_up: GivingUp | None = None
         self._replicating: Replicating | None = None
         self._table: TopicTable | None = None
-        self._nodes = Nodes(metadata, clock.monotonic_ms)
-        self.links = Links(self._nodes, _links_max)
+        self.dialer = Dialer()
+        listener = inter_broker_listener(config, config.listeners)
+        assert listener is not None  # else the configuration is refused
+        if listener.security.has_sasl:
+            self.dialer.log_in_with(login_to_brokers(config, listener))
+        self._listener = listener
+        self._nodes = Nodes(metadata, clock.monotonic_ms, listener=listener)
+        self.links = Links(self._nodes, _links_max, self.dialer)
         address_of = partial(self._nodes.address_of, protocol="kafka")
         # An answer waits for those before it on its connection: requests that wait for the other
         # broker's disk have one of their own, as in Kafka.
-        self._asking = Peers(address_of)
-        self._writing = Peers(address_of)
+        self._asking = Peers(address_of, self.dialer)
+        self._writing = Peers(address_of, self.dialer)
         metadata.when_changed(self._brokers_changed)
         self._something = asyncio.Event()  # has changed: the image, or the phase of the member
         metadata.when_changed(lambda _: self._something.set())
@@ -224,10 +233,9 @@ class Cluster:
             self._table.brokers = {each: broker.epoch for each, broker in brokers.items()}
             self._table.racks = self.view.reader_racks
 
-    def advertise(self, addresses: Sequence[Address]) -> None:
+    def advertise(self, found: Iterable[tuple[Address, ListenerConfig]]) -> None:
         """Set the addresses that others see, before `run` of the member."""
-        endpoints = tuple(Endpoint(each.protocol, each.host, each.port) for each in addresses)
-        self._membership.advertise(endpoints)
+        self._membership.advertise(tuple([_endpoint(*each) for each in found]))
 
     def fence(self, turn: Turn) -> None:
         """Let the logs accept and acknowledge writes only while this broker is not fenced."""
@@ -258,12 +266,12 @@ class Cluster:
         lag_ms = self._config.integer("replica.lag.time.max.ms")
         in_sync = self._in_sync = InSync(node, _Led(topics), turn, settings, lag_ms)
         giving_up = self._giving_up = GivingUp(node, _Held(topics), settings)
-        probing = Probing(node)
+        probing = Probing(node, self._listener, self.dialer)
         replicating = self._replicating = Replicating(
             node,
             topics,
             cutting,
-            Fetching.by(self._config, turn, poller),
+            Fetching.by(self._config, turn, poller, self.dialer),
             partial(self._nodes.address_of, protocol="kafka"),
             probing.suspect,
         )
@@ -435,3 +443,11 @@ class _Served:
         topic = self._topics.by_id(topic_id)
         if topic is not None and topic.log(partition) is not None:
             await self._topics.follow(topic.name, (partition,))
+
+
+def _endpoint(address: Address, listener: ListenerConfig) -> Endpoint:
+    if listener.security is SecurityProtocol.PLAINTEXT and address.protocol:
+        # Restricted to a wire protocol, which is its name but no other place for clients.
+        return Endpoint(address.protocol, address.host, address.port)
+    named = listener.name, listener.security.name
+    return Endpoint(address.protocol, address.host, address.port, *named)

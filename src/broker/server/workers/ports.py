@@ -52,6 +52,12 @@ def plan(config: Config, count: int) -> Plan:
             "polylog.workers needs a listener for Kafka clients: they find the workers' own ports"
         )
     first = shared[place]
+    of_kafka = [each for each in config.listeners if each.address.protocol in _OF_KAFKA]
+    if len({each.security for each in of_kafka}) > 1:
+        raise ConfigError(
+            "polylog.workers needs listeners for Kafka clients of one security protocol: the"
+            " workers' own ports, which all clients find, have that of the first"
+        )
     ports = [first.port + 1 + index if first.port else 0 for index in range(count)]
     taken = {each.port for each in shared if each.port}
     clash = next((port for port in ports if port > PORT_MAX or port in taken), None)

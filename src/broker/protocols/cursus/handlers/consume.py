@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from broker._native.protocols.cursus.frames import CursusFrame
 from broker.codec.headers import scan_headers
+from broker.core import access
 from broker.core.forwarding import check_led, leader_to_ask
 from broker.core.logs.log import Log
 from broker.core.logs.reading import UNREADABLE, Unreadable, decompress_records
 from broker.core.scheduling.steps import in_steps, next_step
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.topics.lookup import log_of
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
@@ -29,7 +31,7 @@ from broker.model.limits import (
     PARTITIONS_ANSWERED_PER_STEP,
     REGEX_MATCHES_PER_SLICE,
 )
-from broker.protocols.cursus import members
+from broker.protocols.cursus import members, permissions
 from broker.protocols.cursus.errors import OutOfRangeError, RefusedError
 from broker.protocols.cursus.forwarding import forwarded
 from broker.protocols.cursus.grammar import encoded
@@ -61,6 +63,14 @@ class _Source(NamedTuple):
 async def handle(request: Request) -> bytes:
     """Return the available records, or an empty batch; wait up to `wait_ms` for the first one."""
     wanted = consume_of(request.command)
+    if not is_pattern(wanted.name):
+        keyword = request.command.keyword
+        permissions.check_read(request.session, keyword, wanted.name, wanted.group)
+    elif wanted.group:
+        permissions.check(
+            request.session,
+            *(request.command.keyword, Operation.READ, ResourceType.GROUP, wanted.group),
+        )
     topic = request.broker.topics.get(wanted.name)
     if topic is not None:
         check_led(request.session, topic, wanted.partition)
@@ -155,7 +165,9 @@ async def matching(request: Request, name: str) -> list[Topic]:
     return [
         topic
         async for topic in in_steps(topics, REGEX_MATCHES_PER_SLICE)
-        if not topic.is_internal and matches(topic.name)
+        if not topic.is_internal
+        and matches(topic.name)
+        and access.may_read(request.session, topic.name)
     ]
 
 

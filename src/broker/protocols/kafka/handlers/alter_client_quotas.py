@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.security.quotas.entities import (
     Changes,
     Entity,
@@ -19,7 +21,8 @@ from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP
 from broker.model.security_limits import QUOTA_ENTITIES_PER_STEP, QUOTAS_PER_TRANSACTION
-from broker.protocols.kafka.api import Api, Request, outcome, refuse_with_message
+from broker.protocols.kafka.api import Api, Request, outcome
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.quota_entities import entity_pairs
 
 if TYPE_CHECKING:
@@ -34,6 +37,10 @@ async def handle(
     times: Counter[frozenset[tuple[str, str | None]]] = Counter()
     async for each in in_steps(entries, NAMES_READ_PER_STEP):
         times[frozenset(entity_pairs(each["entity"]))] += 1
+    try:
+        access.check_cluster(session, Operation.ALTER_CONFIGS)
+    except RequestError as error:
+        return {"entries": [{**outcome(error), "entity": each["entity"]} for each in entries]}
     refusals: dict[int, RequestError] = {}  # by the place of the entry
     wanted: dict[int, tuple[Entity, Changes]] = {}
     async for place, entry in in_steps(enumerate(entries), QUOTA_ENTITIES_PER_STEP):
@@ -76,8 +83,10 @@ def _invalid(text: str) -> RequestError:
     return RequestError(ErrorCode.INVALID_REQUEST, text)
 
 
-def _refuse(error: RequestError) -> "bodies.AlterClientQuotasResponse":
-    return {"entries": [{**refuse_with_message(error), "entity": []}]}
-
-
-API = Api(49, "AlterClientQuotas", range(2), handle, _refuse)
+API = Api(
+    49,
+    "AlterClientQuotas",
+    range(2),
+    handle,
+    on_each(Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
+)

@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.groups.commands.consumer import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from broker.core.groups.records.consumer import in_order
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import (
@@ -13,6 +15,7 @@ from broker.protocols.kafka.api import (
     refuse_with_message,
     respond_with,
 )
+from broker.protocols.kafka.operations import on_each, on_group
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -26,6 +29,8 @@ def handle(
     """Serve the heartbeat; the response has the member's epoch and assignment."""
     body = request.body
     names, owned = body["subscribed_topic_names"], body["topic_partitions"]
+    for name in names or ():
+        access.check_topic(session, Operation.DESCRIBE, name)
     command = ConsumerHeartbeat(
         group_id=body["group_id"],
         member_id=body["member_id"],
@@ -64,4 +69,11 @@ def _fields(response: ConsumerHeartbeatResponse) -> "bodies.ConsumerGroupHeartbe
     }
 
 
-API = Api(68, "ConsumerGroupHeartbeat", range(2), handle, refuse_with_message)
+API = Api(
+    68,
+    "ConsumerGroupHeartbeat",
+    range(2),
+    handle,
+    (on_group(Operation.READ), *on_each(Operation.DESCRIBE, ResourceType.TOPIC)),
+    refuse_with_message,
+)

@@ -7,13 +7,16 @@ as an error.
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import topic_by_name
 from broker.core.topics.rules import NewPartitions
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, outcome
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import named_once
 from broker.protocols.kafka.throttling import limits_mutations, take_mutations
 
@@ -32,7 +35,7 @@ async def handle(
     async for name, each in in_steps(topics.items(), PARTITIONS_ANSWERED_PER_STEP):
         refusal = None
         try:
-            await _enlarge(request, session, each)
+            await _enlarge(request, session, name, each)
         except RequestError as error:
             refusal = error
         results.append({"name": name, **outcome(refusal)})
@@ -42,12 +45,14 @@ async def handle(
 async def _enlarge(
     request: "Request[bodies.CreatePartitionsRequest]",
     session: Session,
+    name: str,
     wanted: "bodies.CreatePartitionsRequestTopic | None",
 ) -> None:
+    access.check_topic(session, Operation.ALTER, name)
     if wanted is None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
     topics = session.broker.topics
-    topic = topic_by_name(topics, wanted["name"])
+    topic = topic_by_name(topics, name)
     assigned = wanted["assignments"]
     new = NewPartitions(
         wanted["count"],
@@ -61,4 +66,4 @@ async def _enlarge(
         await topics.add_partitions(topic, new)
 
 
-API = Api(37, "CreatePartitions", range(4), handle)
+API = Api(37, "CreatePartitions", range(4), handle, on_each(Operation.ALTER, ResourceType.TOPIC))

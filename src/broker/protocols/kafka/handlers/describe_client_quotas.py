@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation
 from broker.core.security.quotas.entities import DEFAULT, IP, TYPES
 from broker.core.security.quotas.table import Match
 from broker.core.session import Session
@@ -10,6 +11,7 @@ from broker.model.errors import ErrorCode, RequestError
 from broker.model.security_limits import QUOTA_ENTITIES_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, message
+from broker.protocols.kafka.operations import on_cluster
 from broker.protocols.kafka.quota_entities import entity_fields
 
 if TYPE_CHECKING:
@@ -75,4 +77,6 @@ def _refuse(error: RequestError) -> "bodies.DescribeClientQuotasResponse":
     }
 
 
-API = Api(48, "DescribeClientQuotas", range(2), handle, _refuse)
+API = Api(
+    48, "DescribeClientQuotas", range(2), handle, (on_cluster(Operation.DESCRIBE_CONFIGS),), _refuse
+)

@@ -11,9 +11,10 @@ if all topics are requested; each partition is described as it was in its step.
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.scheduling.steps import ascending, in_parts
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
-from broker.core.topics.lookup import topic_by_name
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
@@ -25,7 +26,7 @@ from broker.model.limits import (
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.handlers.metadata import describe_partition
-from broker.protocols.kafka.operations import TOPIC_OPERATIONS
+from broker.protocols.kafka.operations import authorized, on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -71,14 +72,14 @@ class _Page:
                 self.next_cursor = _cursor(name, first)
                 return
             try:
-                topic = topic_by_name(session.broker.topics, name)
+                topic = access.topic_named(session, Operation.DESCRIBE, name)
             except RequestError as error:
                 yield _refused(name, error)
                 continue
             count = topic.partition_count
             last = min(count, first + self._partitions_left)
             self._partitions_left -= max(last - first, 0)
-            yield _topic(topic)
+            yield _topic(session, topic)
             leadership = session.broker.cluster.leadership
             for number in range(first, last):
                 yield number, leadership(topic, number)
@@ -98,7 +99,11 @@ async def _wanted(
     if named:
         names = await ascending((each["name"] for each in named), NAMES_READ_PER_STEP)
     else:
-        names = (topic.name for topic in session.broker.topics.from_name(start))
+        names = (
+            topic.name
+            for topic in session.broker.topics.from_name(start)
+            if access.may_describe(session, topic)
+        )
     return ((name, partition if name == start else 0) for name in names if name >= start)
 
 
@@ -106,14 +111,16 @@ def _cursor(name: str, partition: int) -> "bodies.DescribeTopicPartitionsRespons
     return {"topic_name": name, "partition_index": partition}
 
 
-def _topic(topic: Topic) -> "bodies.DescribeTopicPartitionsResponseTopic":
+def _topic(session: Session, topic: Topic) -> "bodies.DescribeTopicPartitionsResponseTopic":
     return {
         "error_code": 0,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": [],
-        "topic_authorized_operations": TOPIC_OPERATIONS,
+        "topic_authorized_operations": authorized(
+            session, ResourceType.TOPIC, topic.name, is_asked=True
+        ),
     }
 
 
@@ -141,4 +148,6 @@ def _refused(name: str, error: RequestError) -> "bodies.DescribeTopicPartitionsR
     }
 
 
-API = Api(75, "DescribeTopicPartitions", range(1), handle)
+API = Api(
+    75, "DescribeTopicPartitions", range(1), handle, on_each(Operation.DESCRIBE, ResourceType.TOPIC)
+)

@@ -16,11 +16,12 @@ version, and cached until topics or the states of their logs change.
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.cluster.records import NO_LEADER
 from broker.core.cluster_view import Leadership
 from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.security.acls import CLUSTER_NAME, Operation, ResourceType
 from broker.core.session import Session
-from broker.core.topics.lookup import topic_by_id, topic_by_name
 from broker.core.topics.topic import INTERNAL_TOPICS, Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
@@ -28,7 +29,7 @@ from broker.model.limits import METADATA_PARTITIONS_CACHED, PARTITIONS_ANSWERED_
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, Response
 from broker.protocols.kafka.bodies import encoded
-from broker.protocols.kafka.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from broker.protocols.kafka.operations import authorized, on_each
 from broker.protocols.kafka.throttling import take_mutations
 
 if TYPE_CHECKING:
@@ -62,12 +63,12 @@ async def _all(request: "Request[bodies.MetadataRequest]", session: Session) -> 
         request.version,
         request.body["include_cluster_authorized_operations"],
         request.body["include_topic_authorized_operations"],
-        session.listener_host,
-        session.listener_port,
+        session.reached,
+        access.view(session),
     )
 
     async def make() -> bytes:
-        topics = broker.topics
+        topics = (topic for topic in broker.topics if access.may_describe(session, topic))
         rows = (row for topic in topics for row in _known_topic(request, session, topic))
         return await encoded(_KEY, request.version, await _fields(request, session, rows))
 
@@ -88,16 +89,20 @@ async def _fields(
                 topics[-1]["partitions"].append(describe_partition(*row))
             else:
                 topics.append(row)
-    is_cluster_asked = request.body["include_cluster_authorized_operations"]
     return {
         "brokers": [
             {"node_id": each.broker_id, "host": each.host, "port": each.port, "rack": each.rack}
-            for each in broker.cluster.brokers(session.listener_host, session.listener_port)
+            for each in broker.cluster.brokers(*session.reached)
         ],
         "cluster_id": broker.cluster_id,
         "controller_id": broker.cluster.controller_id,
         "topics": topics,
-        "cluster_authorized_operations": CLUSTER_OPERATIONS if is_cluster_asked else NOT_ASKED,
+        "cluster_authorized_operations": authorized(
+            session,
+            ResourceType.CLUSTER,
+            CLUSTER_NAME,
+            is_asked=request.body["include_cluster_authorized_operations"],
+        ),
     }
 
 
@@ -137,8 +142,11 @@ async def _create(
         name = each["name"]
         if name is None or _is_by_id(request, each):
             continue
+        if not access.may(session, Operation.DESCRIBE, ResourceType.TOPIC, name):
+            continue  # it is refused below, as if it existed
         if name not in INTERNAL_TOPICS and topics.get(name) is None:
             try:
+                access.check_creation(session, name)
                 take_mutations(
                     session, session.broker.config.integer("num.partitions"), is_strict=True
                 )
@@ -179,27 +187,30 @@ def _find(
     wanted: "bodies.MetadataRequestTopic",
     refused: dict[str, RequestError],
 ) -> Topic:
-    topics = session.broker.topics
     if _is_by_id(request, wanted):
-        return topic_by_id(topics, wanted["topic_id"])
+        return access.topic_of_id(session, Operation.DESCRIBE, wanted["topic_id"])
     if wanted["name"] is None:
         raise RequestError(ErrorCode.INVALID_REQUEST)
     if wanted["name"] in refused:
         raise refused[wanted["name"]]
-    return topic_by_name(topics, wanted["name"])
+    return access.topic_named(session, Operation.DESCRIBE, wanted["name"])
 
 
 def _known_topic(
     request: "Request[bodies.MetadataRequest]", session: Session, topic: Topic
 ) -> "Iterator[bodies.MetadataResponseTopic | _Partition]":
-    is_asked = request.body["include_topic_authorized_operations"]
     yield {
         "error_code": 0,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": [],
-        "topic_authorized_operations": TOPIC_OPERATIONS if is_asked else NOT_ASKED,
+        "topic_authorized_operations": authorized(
+            session,
+            ResourceType.TOPIC,
+            topic.name,
+            is_asked=request.body["include_topic_authorized_operations"],
+        ),
     }
     leadership = session.broker.cluster.leadership
     for number in range(topic.partition_count):
@@ -228,4 +239,13 @@ def describe_partition(
     }
 
 
-API = Api(_KEY, "Metadata", range(14), handle)
+API = Api(
+    _KEY,
+    "Metadata",
+    range(14),
+    handle,
+    (
+        *on_each(Operation.DESCRIBE, ResourceType.TOPIC),
+        *on_each(Operation.CREATE, ResourceType.TOPIC, ResourceType.CLUSTER),
+    ),
+)
