@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 class Security(NamedTuple):
     """The parts of access control; a part that is None is not configured, and costs nothing."""
 
-    quotas: "ClientQuotas | None" = None
     authorizer: "Authorizer | None" = None
     audit: "Audit | None" = None
     users: "Users | None" = None
     tokens: "Tokens | None" = None
+    quotas: "ClientQuotas | None" = None
     logins: "Logins | None" = None  # None: no listener has a login
