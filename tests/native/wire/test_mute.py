@@ -397,10 +397,11 @@ def waiting_for_memory(wire: Wire) -> Client:
     """Return the second of two clients whose frames need more memory than there is."""
     wire.poller.input_bytes_max = wire.poller.input_bytes
     whole = produce(13, (0, records(size=200_000)))
-    for _ in range(2):
-        wire.connect().send(whole[:8_000])
+    clients = [wire.connect() for _ in range(2)]
+    for client in clients:
+        client.send(whole[:8_000])
     assert wire.poller.waiting_for_memory == 1
-    return wire.clients[-1]
+    return clients[-1]
 
 
 def test_mute_connections_do_not_keep_memory_that_others_wait_for(
