@@ -28,6 +28,7 @@ def rests(cluster: ClusterProcess, broker_id: int) -> bool:
     return any(answer["throttle_time_ms"] for answer in answers)
 
 
+@pytest.mark.slow("starts a cluster")
 @pytest.mark.usefixtures("unlimited_again")
 def test_a_quota_that_one_broker_is_given_is_in_force_on_every_broker(
     three_brokers: ClusterProcess,

@@ -103,6 +103,7 @@ def fill(broker: BrokerProcess, topic: str, count: int) -> None:
 # ---- rates ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("a rate over 8 seconds")
 def test_a_producer_gets_its_quota(broker: BrokerProcess, admin: WireClient, topic: str) -> None:
     wire_requests.create_topic(admin, topic)
     assert quotas.alter(admin, {"client-id": "slow"}, producer_byte_rate=RATE) == [0]
@@ -111,6 +112,7 @@ def test_a_producer_gets_its_quota(broker: BrokerProcess, admin: WireClient, top
     assert produced_for(broker, topic, "other", 1.0) > 3 * RATE
 
 
+@pytest.mark.slow("a rate over 8 seconds")
 def test_a_consumer_gets_its_quota(broker: BrokerProcess, admin: WireClient, topic: str) -> None:
     wire_requests.create_topic(admin, topic)
     fill(broker, topic, 20_000)
