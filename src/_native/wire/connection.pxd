@@ -5,6 +5,7 @@ from broker._native.log.partition_log cimport PartitionLog
 from broker._native.wire.frame_memory cimport InputBuffer
 from broker._native.wire.output_queue cimport OutputQueue
 from broker._native.wire.poller_state cimport PollerState
+from broker._native.wire.quota cimport ClientQuota
 from broker._native.wire.reply_slot cimport ReplySlot
 from broker._native.wire.timer_wheel cimport Timer
 from broker._native.wire.tls cimport TlsChannel
@@ -24,6 +25,7 @@ cdef class NativeProtocol:
     cdef readonly object fallback         # the Python protocol for all other requests
     cdef readonly bint is_closed_idle     # after connections.max.idle.ms of silence
     cdef readonly bint serves_half_closed  # requests are still answered after the EOF of the peer
+    cdef readonly bint is_metered         # the poller counts its bytes for quotas
     cdef readonly NativeProtocol gate     # serves connections until they log in; None: no login
     cdef readonly NativeProtocol opened   # of a gate: serves them afterwards
     cdef readonly uint64_t connections
@@ -77,6 +79,9 @@ cdef class Connection:
     cdef OutputQueue output
     cdef Wait wait                        # the answer that is not complete yet, or None
     cdef Timer timer                      # of `wait`
+    cdef ClientQuota quota                # of its last request; None: there are no quotas
+    cdef int64_t written_bytes            # of requests, not counted for its quota yet
+    cdef int64_t read_bytes               # of answers, likewise
     cdef bint is_busy                     # a request is being served; later ones wait for it
     cdef bint is_held                     # is_busy until earlier writes are visible, answered
     cdef bint is_closed

@@ -445,6 +445,9 @@ cdef class Connection:
                 break
             if self.is_closed:
                 return -1
+            if self.protocol.is_metered and self.poller.find_quota is not None and (
+                    self.protocol.is_write(frame)):
+                self.written_bytes += taken
             self.protocol.requests += 1
             self.poller.work += 1 + <int>(taken >> WORK_BYTES_SHIFT)
             if not self.protocol.serve(self, frame):
@@ -622,6 +625,7 @@ cdef class Connection:
         cdef ReplySlot* slot
         cdef uint8_t* into
         cdef Wait wait
+        cdef int64_t queued_before = self.output.bytes
         self.is_drain_requested = False
         self.poller.work += WORK_PER_CALL
         while self.slots_head != NULL and self.slots_head.waiting == 0 and not self.is_closing:
@@ -656,6 +660,8 @@ cdef class Connection:
             self.request_drain()
         if self.is_closed:
             return
+        if self.poller.find_quota is not None:
+            self.read_bytes += self.output.bytes - queued_before
         self.send()
         if self.poller.reply_memory_bytes > REPLY_MEMORY_BYTES_MAX:
             self.poller.shed_replies()

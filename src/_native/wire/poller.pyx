@@ -44,6 +44,7 @@ from broker._native.wire.frame_memory cimport (
     memory_admit_next,
     memory_wait_ms,
 )
+from broker._native.wire.mute cimport Mute, meter
 from broker._native.wire.output_queue cimport CHUNK_MIN
 from broker._native.wire.pending_reply cimport PendingReply
 from broker._native.wire.poller_state cimport PollerState
@@ -76,9 +77,11 @@ assert EVENTS_MAX == limits.EVENTS_PER_POLL
 
 
 cdef bint blocks_others(Connection connection, int64_t now_ms, int64_t stalled_ms_max) noexcept:
-    # Whether it holds memory that others wait for, while its frame has stalled.
+    # Whether it holds memory that others wait for, while its frame has stalled or it is mute.
     if connection.input.state == INPUT_WAITING:
         return False
+    if isinstance(connection.wait, Mute):
+        return connection.input.counted > HEAD_ONLY
     if connection.input.state != INPUT_ADMITTED and (
             connection.input.counted <= HEAD_ONLY or connection.is_busy or connection.has_unserved):
         return False
@@ -139,6 +142,15 @@ cdef class Poller(PollerState):
             self.protocols[name] = protocol
         self.dispatch = dispatch
         self.on_close = on_close
+
+    def limit_clients(self, find_quota, uint64_t epoch):
+        """Apply quotas from the next request of each connection on; None: there are none.
+
+        `find_quota` is called with the session and the client id (bytes or None) of a connection,
+        and returns a ClientQuota of this epoch, which grows with each change of the quotas.
+        """
+        self.find_quota = find_quota
+        self.quota_epoch = epoch
 
     def add(self, int fd, str peer_host, session, protocol=None, TlsChannel tls=None, *,
             bint needs_login=False):
@@ -234,6 +246,8 @@ cdef class Poller(PollerState):
         connection.round = self.round
         try:
             connection.on_event(events)
+            if self.find_quota is not None:
+                meter(connection)
         except Exception:
             self.close_after_error(connection)
         return self.check_budget()
@@ -323,6 +337,8 @@ cdef class Poller(PollerState):
                 continue
             try:
                 connection.drain()
+                if self.find_quota is not None:
+                    meter(connection)
             except Exception:
                 self.close_after_error(connection)
         self.check_budget()
@@ -461,14 +477,18 @@ cdef class Poller(PollerState):
         """Close connections with stalled frames, once others wait too long for their memory.
 
         A frame has stalled if no byte of it came for `awaited_ms_max`, or fewer than
-        CONTENDED_FRAME_BYTES_PER_MS_MIN did. To be called every second, with `sweep`.
+        CONTENDED_FRAME_BYTES_PER_MS_MIN did. So are mute connections with frames that they have
+        sent nevertheless. To be called every second, with `sweep`.
         """
         cdef Connection connection
         self.read_clocks()
         if memory_wait_ms(&self.memory, self.monotonic_ms) > awaited_ms_max:
             for connection in list(self.connections.values()):
                 if blocks_others(connection, self.monotonic_ms, awaited_ms_max):
-                    connection.close("stalled inside a frame, and others wait for its memory")
+                    connection.close(
+                        "above its quota, and others wait for its memory"
+                        if isinstance(connection.wait, Mute)
+                        else "stalled inside a frame, and others wait for its memory")
         self.admit_waiting()   # connections closed outside of a turn have freed memory, too
 
     cdef void admit_waiting(self):

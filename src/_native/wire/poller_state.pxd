@@ -24,6 +24,8 @@ cdef class PollerState:
     cdef list to_drain                    # connections with something to send or to serve
     cdef list python_requests             # PendingReply, not handed to Python yet
     cdef object on_close                  # called with (connection, reason)
+    cdef object find_quota                # returns what limits a connection; None: no quotas
+    cdef uint64_t quota_epoch             # changes when the quotas do
     cdef dict protocols                   # name → NativeProtocol, in the order of detection
     cdef readonly uint64_t closed_undecided
     cdef readonly int64_t reply_memory_bytes    # of replies in memory, over all connections

@@ -182,8 +182,7 @@ def _add(command: Parser, *, has_name: bool = True, has_password: bool = False) 
             "--password-file",
             type=Path,
             metavar="FILE",
-            help="file with the password, `-` for standard input; without it the terminal is"
-            " asked",
+            help="file with the password, `-` for standard input; without it the terminal is asked",
         )
         command.add_argument(
             "--iterations",

@@ -1869,6 +1869,57 @@ class DescribeClientQuotasResponse(TypedDict):
     entries: list[DescribeClientQuotasResponseEntry] | None
 
 
+class AlterClientQuotasRequestEntity(TypedDict):
+    """One of `entity` in AlterClientQuotasRequest."""
+
+    entity_type: str
+    entity_name: str | None
+
+
+class AlterClientQuotasRequestOp(TypedDict):
+    """One of `ops` in AlterClientQuotasRequest."""
+
+    key: str
+    value: float
+    remove: bool
+
+
+class AlterClientQuotasRequestEntry(TypedDict):
+    """One of `entries` in AlterClientQuotasRequest."""
+
+    entity: list[AlterClientQuotasRequestEntity]
+    ops: list[AlterClientQuotasRequestOp]
+
+
+class AlterClientQuotasRequest(TypedDict):
+    """A request of API 49, versions 0-1."""
+
+    entries: list[AlterClientQuotasRequestEntry]
+    validate_only: bool
+
+
+class AlterClientQuotasResponseEntity(TypedDict):
+    """One of `entity` in AlterClientQuotasResponse."""
+
+    entity_type: str
+    entity_name: str | None
+
+
+class AlterClientQuotasResponseEntry(TypedDict):
+    """One of `entries` in AlterClientQuotasResponse."""
+
+    error_code: int
+    error_message: str | None
+    entity: list[AlterClientQuotasResponseEntity]
+
+
+class AlterClientQuotasResponse(TypedDict):
+    """A response of API 49, versions 0-1."""
+
+    throttle_time_ms: NotRequired[int]
+    entries: list[AlterClientQuotasResponseEntry]
+
+
 class DescribeUserScramCredentialsRequestUser(TypedDict):
     """One of `users` in DescribeUserScramCredentialsRequest."""
 

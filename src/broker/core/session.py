@@ -8,6 +8,7 @@ from broker.model.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from broker._native.log.permissions import Permissions
+    from broker._native.wire.quota import ClientQuota
     from broker.core.links import Upstreams
     from broker.core.security.login import Login
 
@@ -26,8 +27,10 @@ class Session:
         "login",
         "permissions",
         "protocol",
+        "quota",
         "request",
         "state",
+        "throttle_ms",
         "upstreams",
     )
 
@@ -52,6 +55,8 @@ class Session:
         self.protocol = self.request = ""
         self.login: Login | None = None  # None: its listener has no login
         self.state: object = None  # its protocol's state of this connection
+        self.quota: ClientQuota | None = None  # what limits its last request, if there are quotas
+        self.throttle_ms = 0  # for how long the request at hand makes its client rest
         self.is_forwarded = False  # another broker forwards requests of its clients on it
         self.upstreams: Upstreams | None = None  # its links to other brokers, once it needs one
 

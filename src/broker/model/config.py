@@ -478,7 +478,8 @@ def _dynamic_values(texts: Mapping[str, str], *, is_own: bool) -> dict[str, Valu
     values: dict[str, Value] = {}
     for name, text in texts.items():
         setting = find_broker_setting(name)
-        if setting.is_dynamic_per_listener and not (is_own and name.startswith(PREFIX)):
+        is_for_listener = is_own and name.startswith(PREFIX)
+        if setting.is_dynamic_per_listener and not (setting.is_dynamic or is_for_listener):
             raise ConfigError(
                 f"{name} can be altered only for a listener of one broker, as"
                 f" {PREFIX}<name>.{_setting_of(name)}"

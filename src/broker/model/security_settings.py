@@ -4,7 +4,7 @@ Their names are Kafka's. Where `is_per_listener` says so, `listener.name.<name>.
 """
 
 from broker.model import limits, sasl_limits, security_limits
-from broker.model.setting import DAY_MS, HOUR_MS, Kind, Setting
+from broker.model.setting import DAY_MS, HOUR_MS, INT_MAX, Kind, Setting
 
 # Formatted by hand, so that rows stay short.
 # fmt: off
@@ -166,7 +166,29 @@ _AUTHORIZER = (
                 " ACL is for; false: nobody but super users."),
 )
 
-_QUOTAS: tuple[Setting, ...] = ()
+_QUOTAS = (
+    Setting("quota.window.num", Kind.INT, 11, minimum=1,
+            maximum=security_limits.QUOTA_WINDOWS_MAX,
+            doc="Windows over which rates of clients and of connections are measured."),
+    Setting("quota.window.size.seconds", Kind.INT, 1, minimum=1,
+            maximum=security_limits.QUOTA_WINDOW_SECONDS_MAX, unit="seconds",
+            doc="Length of such a window."),
+    Setting("controller.quota.window.num", Kind.INT, 11, minimum=1,
+            maximum=security_limits.QUOTA_WINDOWS_MAX,
+            doc="Windows whose quota of created and deleted partitions may be used at once."),
+    Setting("controller.quota.window.size.seconds", Kind.INT, 1, minimum=1,
+            maximum=security_limits.QUOTA_WINDOW_SECONDS_MAX, unit="seconds",
+            doc="Length of such a window."),
+    Setting("max.connections.per.ip", Kind.INT, INT_MAX, minimum=0, is_dynamic=True,
+            doc="Connections of one address at the same time; above it a new one is closed."),
+    Setting("max.connections.per.ip.overrides", Kind.LIST, (), is_dynamic=True,
+            pattern="[0-9A-Fa-f.:]+:[0-9]+",
+            doc="ADDRESS:COUNT for addresses with another max.connections.per.ip."),
+    Setting("max.connection.creation.rate", Kind.INT, INT_MAX, minimum=1, is_dynamic=True,
+            is_per_listener=True, is_dynamic_per_listener=True,
+            doc="Connections accepted per second, over quota.window.num windows; others wait."
+                " Of the broker, and with a listener's prefix of that listener."),
+)
 
 _AUDIT = (
     Setting("polylog.audit.events", Kind.LIST, (),

@@ -54,8 +54,9 @@ _NETWORK = (
             doc="Largest request frame; at least message.max.bytes and 1 MiB. Kafka's"
                 " default is 100 MiB; frames are held whole here."),
     Setting("max.connections", Kind.INT, limits.CONNECTIONS_MAX, minimum=1, maximum=1_000_000,
-            is_dynamic=True,
-            doc="Connections at the same time; above it a new one is closed at once."),
+            is_dynamic=True, is_per_listener=True, is_dynamic_per_listener=True,
+            doc="Connections at the same time; above it a new one is closed at once. Of the"
+                " broker, and with a listener's prefix of that listener."),
     Setting("connections.max.idle.ms", Kind.LONG, limits.CONNECTION_IDLE_MS, minimum=-1, unit="ms",
             doc="A connection without requests is closed after this time; -1: never."),
     Setting("fetch.max.bytes", Kind.INT, limits.FETCH_BYTES_MAX, minimum=1024,

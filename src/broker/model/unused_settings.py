@@ -36,8 +36,6 @@ _NAMES = """
     controller.quorum.request.timeout.ms
     controller.quorum.retry.backoff.ms
     controller.quorum.voters
-    controller.quota.window.num
-    controller.quota.window.size.seconds
     controller.socket.timeout.ms
     cordoned.log.dirs
     create.topic.policy.class.name
@@ -104,9 +102,6 @@ _NAMES = """
     log.flush.offset.checkpoint.interval.ms
     log.flush.start.offset.checkpoint.interval.ms
     log.initial.task.delay.ms
-    max.connection.creation.rate
-    max.connections.per.ip
-    max.connections.per.ip.overrides
     max.request.partition.size.limit
     metadata.log.dir
     metadata.log.max.record.bytes.between.snapshots
@@ -136,8 +131,6 @@ _NAMES = """
     producer.purgatory.purge.interval.requests
     queued.max.request.bytes
     queued.max.requests
-    quota.window.num
-    quota.window.size.seconds
     remote.fetch.max.wait.ms
     remote.list.offsets.request.timeout.ms
     remote.log.index.file.cache.total.size.bytes

@@ -47,6 +47,7 @@ class Answer(NamedTuple):
             Later requests of the connection that do not write start once they are visible.
         stream: a native flow that sends frames instead of `body`; later requests wait until it
             ends.
+        throttle_ms: for so long nothing more is read from the connection.
         login: what it changes of the connection's login, before it is sent.
     """
 
@@ -55,6 +56,7 @@ class Answer(NamedTuple):
     is_droppable: bool = False
     written: Sequence[tuple[Log, int]] = ()
     stream: Wait | None = None
+    throttle_ms: int = 0
     login: LoginChange | None = None
 
 

@@ -18,7 +18,7 @@ from broker.model.listener import ListenerConfig
 from broker.model.principal import ANONYMOUS, Principal, parse_principal
 from broker.server import descriptors
 from broker.server.composition import compose, services_of
-from broker.server.listener import Acceptor, Listener
+from broker.server.listener import Acceptor, Listener, Throttled
 from broker.server.loop import Loop
 from broker.server.opening import Opened, open_metadata
 from broker.storage.log_dir import LogDir
@@ -247,6 +247,8 @@ class _Process:
             partial(_session, parts.broker, _principals(self._configs.current)),
             self._connections_max,
             parts.waiting_logins,
+            parts.connection_limits,
+            Throttled(self._loop),
         )
         for listener in listeners:
             listener.serve(acceptor)

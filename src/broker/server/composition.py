@@ -38,6 +38,7 @@ from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.scheduling.tasks import Tasks
 from broker.core.security import Security
+from broker.core.security.quotas.connections import ConnectionLimits
 from broker.core.service import Service
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.local_topics import LocalTopics
@@ -54,6 +55,7 @@ from broker.server.coordinators import Coordinators
 from broker.server.descriptors import Shares
 from broker.server.disk_watch import DiskWatch
 from broker.server.housekeeping import Housekeeping, LogEvents
+from broker.server.limiting import limit_connections, make_quotas, when_closed
 from broker.server.loop import Loop
 from broker.server.opening import Opened
 from broker.server.partition_logs import NativeLogs
@@ -241,6 +243,7 @@ def make_poller(
     logs: Logs,
     protocols: Iterable[WireProtocol],
     loop: Loop,
+    connection_limits: ConnectionLimits,
     waiting_logins: WaitingLogins,
 ) -> Poller:
     """Make the native side of all connections."""
@@ -252,7 +255,8 @@ def make_poller(
         waiting_logins.remove(connection)
         requests.closed(connection, reason)
 
-    poller.serve_with(native_protocols, requests.dispatch, closed)
+    end = when_closed(connection_limits, closed)
+    poller.serve_with(native_protocols, requests.dispatch, end)
     logs.turn.schedule = partial(loop.call_next, poller.end)
     return poller
 
@@ -268,6 +272,7 @@ class Composition(NamedTuple):
     protocols: Mapping[WireProtocol, Additions]
     maintenance: Maintenance
     poller: Poller
+    connection_limits: ConnectionLimits
     waiting_logins: WaitingLogins
     guards: Sequence[Service]  # services of access control
 
@@ -312,16 +317,21 @@ def compose(
         logs.partitions, logs.topics, storage.opened.io_thread, small_files.write
     )
     audit, guards = _audit(config, log_dir, logs.topics, clock, cluster)
-    security = make_security(config, opened.metadata, clock, logs.table)._replace(audit=audit)
+    quotas = make_quotas(config, opened.metadata, clock)
+    security = make_security(config, opened.metadata, clock, logs.table)._replace(
+        audit=audit, quotas=quotas
+    )
     broker = make_broker(storage, logs, coordinators, checkpoints, security)
     protocols = attach_protocols(broker, small_files, checkpoints)
     maintenance = make_maintenance(storage, logs, checkpoints)
+    connection_limits = limit_connections(storage.configs, quotas, clock)
     waiting_logins = WaitingLogins(loop)
-    poller = make_poller(config, logs, protocols, loop, waiting_logins)
+    poller = make_poller(config, logs, protocols, loop, connection_limits, waiting_logins)
     poller.authorizes = security.authorizer is not None
+    quotas.limit(poller.limit_clients)
     return Composition(
         *(storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller),
-        *(waiting_logins, guards),
+        *(connection_limits, waiting_logins, guards),
     )
 
 

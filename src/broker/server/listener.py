@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker._native.wire.poller import Poller
+from broker.core.security.quotas.connections import ConnectionLimits, Refusal
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.listener import UNSECURED, ListenerConfig
+from broker.model.security_limits import THROTTLED_CONNECTIONS_MAX
 from broker.server.sockets import bind_all
 from broker.server.waiting_logins import WaitingLogins
 
@@ -31,6 +33,8 @@ class Acceptor(NamedTuple):
         make_session: makes the session of a connection.
         connections_max: how many there may be.
         logins: the connections that have not logged in.
+        limits: how many there may be, and how fast they may come.
+        throttled: the connections that are refused, until they are closed.
     """
 
     loop: AbstractEventLoop
@@ -38,6 +42,8 @@ class Acceptor(NamedTuple):
     make_session: MakeSession
     connections_max: Callable[[], int]
     logins: WaitingLogins
+    limits: ConnectionLimits
+    throttled: "Throttled"
 
 
 class _Refusals:
@@ -55,6 +61,27 @@ class _Refusals:
         if self._logged_at is None or now - self._logged_at >= limits.REFUSALS_LOGGED_SECONDS:
             _log.warning("connections refused: count=%d reason=%s", self._count, reason)
             self._logged_at, self._count = now, 0
+
+
+class Throttled:
+    """Connections that are closed after a time, and not served before."""
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        """Begin without any."""
+        self._loop = loop
+        self.count = 0
+
+    def close(self, accepted: socket.socket, after_ms: int) -> None:
+        """Close one after a time, or at once if there are too many."""
+        if after_ms == 0 or self.count >= THROTTLED_CONNECTIONS_MAX:
+            accepted.close()
+            return
+        self.count += 1
+        self._loop.call_later(after_ms / 1000, self._end, accepted)
+
+    def _end(self, accepted: socket.socket) -> None:
+        self.count -= 1
+        accepted.close()
 
 
 class Listener:
@@ -108,6 +135,9 @@ class Listener:
 
     def _accept(self, listening: socket.socket, acceptor: Acceptor) -> None:
         for _ in range(limits.ACCEPTS_PER_TURN):
+            if pause_ms := acceptor.limits.pause_ms(self.config):
+                self._pause(listening, acceptor, pause_ms / 1000)
+                return
             try:
                 accepted, peer = listening.accept()
             except BlockingIOError:
@@ -115,17 +145,24 @@ class Listener:
             except OSError as error:
                 # EMFILE: it stays in the backlog, and epoll would report it in every turn.
                 self._refusals.add(f"accept failed: {error}")
-                acceptor.loop.remove_reader(listening.fileno())
-                acceptor.loop.call_later(
-                    limits.ACCEPT_AGAIN_SECONDS, self._watch, listening, acceptor
-                )
+                self._pause(listening, acceptor, limits.ACCEPT_AGAIN_SECONDS)
                 return
-            count_max = acceptor.connections_max()
-            if len(acceptor.poller.connections) >= count_max:
-                self._refusals.add(f"max.connections and descriptors allow {count_max}")
-                accepted.close()
+            refusal = self._refusal(str(peer[0]), acceptor)
+            if refusal is not None:
+                self._refusals.add(refusal.reason)
+                acceptor.throttled.close(accepted, refusal.after_ms)
                 continue
             self._hand_over(accepted, str(peer[0]), acceptor)
+
+    def _pause(self, listening: socket.socket, acceptor: Acceptor, seconds: float) -> None:
+        acceptor.loop.remove_reader(listening.fileno())
+        acceptor.loop.call_later(seconds, self._watch, listening, acceptor)
+
+    def _refusal(self, address: str, acceptor: Acceptor) -> Refusal | None:
+        count_max = acceptor.connections_max()
+        if len(acceptor.poller.connections) + acceptor.throttled.count >= count_max:
+            return Refusal(f"max.connections and descriptors allow {count_max}")
+        return acceptor.limits.refusal(self.config, address)
 
     def _hand_over(self, accepted: socket.socket, peer: str, acceptor: Acceptor) -> None:
         accepted.setblocking(False)

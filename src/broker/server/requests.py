@@ -165,6 +165,7 @@ def _send(request: PendingReply, answer: Immediate) -> None:
             is_last=answer.is_last,
             is_droppable=answer.is_droppable,
             written=cast("Sequence[tuple[PartitionLog, int]]", answer.written),
+            throttle_ms=answer.throttle_ms,
         )
 
 

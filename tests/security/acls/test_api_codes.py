@@ -282,6 +282,12 @@ ROWS = [
         [cluster("Alter")],
     ),
     Row("DescribeClientQuotas", 1, {"components": []}, [cluster("DescribeConfigs")]),
+    Row(
+        "AlterClientQuotas",
+        1,
+        {"entries": [{"entity": [{"entity_type": "user", "entity_name": "u"}], "ops": []}]},
+        [cluster("AlterConfigs")],
+    ),
     Row("DescribeUserScramCredentials", 0, {"users": []}, [cluster("Describe")]),
     Row(
         "AlterUserScramCredentials",

@@ -50,8 +50,10 @@ DYNAMIC_IN_KAFKA = set(
     log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms
     log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms
     log.message.timestamp.type log.preallocate log.retention.bytes log.retention.ms
-    log.roll.jitter.ms log.roll.ms log.segment.bytes log.segment.delete.delay.ms max.connections
-    message.max.bytes min.insync.replicas unclean.leader.election.enable
+    log.roll.jitter.ms log.roll.ms log.segment.bytes log.segment.delete.delay.ms
+    max.connection.creation.rate max.connections max.connections.per.ip
+    max.connections.per.ip.overrides message.max.bytes min.insync.replicas
+    unclean.leader.election.enable
     """.split()  # noqa: SIM905 - one key a line would be a page
 )
 

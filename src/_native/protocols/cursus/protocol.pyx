@@ -33,7 +33,7 @@ cdef class Cursus(NativeProtocol):
         """Leave all other requests to `fallback`, which shares the round-robin over partitions."""
         self.fallback = fallback
         self.round_robin = RoundRobin() if round_robin is None else round_robin
-        self.serves_half_closed = True
+        self.serves_half_closed = self.is_metered = True
 
     cdef Verdict recognizes(self, const uint8_t* data, size_t size) noexcept:
         return cursus_recognizes(data, size)

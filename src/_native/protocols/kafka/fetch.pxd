@@ -13,6 +13,7 @@ from broker._native.protocols.kafka.parked_fetch cimport FetchStatus, ParkedFetc
 from broker._native.protocols.kafka.replica_fetch cimport ReplicaSessions
 from broker._native.wire.connection cimport Connection
 from broker._native.wire.output_queue cimport OutputQueue
+from broker._native.wire.quota cimport ClientQuota
 
 # One partition that a fetch, or a fetch session, asks for.
 cdef struct FetchNode:
@@ -48,6 +49,7 @@ cdef class FetchSession(ParkedFetch):
     # The request that is being served:
     cdef bint is_full
     cdef bint is_committed
+    cdef ClientQuota quota     # of its consumer; None: there are no quotas
     cdef bytes rack            # of its consumer, if other replicas may be nearer, or None
     cdef dict racks            # of the brokers that have those
 
@@ -61,6 +63,8 @@ cdef class FetchSession(ParkedFetch):
     cdef void set_rack(self, TopicTable topics, FetchRequest* request)
     cdef int32_t preferred_replica(self, FetchNode* node) noexcept
     cdef int64_t end_for(self, PartitionLog log) noexcept
+    cdef int64_t readable_bytes(self) noexcept
+    cdef int64_t throttle(self) noexcept
     cdef bint has_changes(self, FetchNode* node) noexcept
     cdef uint8_t* put_topic(self, OutputQueue* queue, TopicEntry topic) noexcept
     cdef void end_topic(self, OutputQueue* queue, uint8_t* count_at, uint32_t parts) noexcept
@@ -85,7 +89,7 @@ cdef class FetchSessions:
     cdef int32_t next_id
 
     cdef ParkedFetch begin(self, Connection connection, Permissions permissions,
-                           RequestHead* head, FetchStatus* status)
+                           ClientQuota quota, RequestHead* head, FetchStatus* status)
     cdef bint are_permitted(self, Permissions permissions, FetchRequest* request)
     cdef FetchSession session_for(self, Turn turn, RequestHead* head, FetchRequest* request)
     cdef FetchSession continue_session(self, Turn turn, RequestHead* head, FetchRequest* request,

@@ -18,3 +18,4 @@ cdef ServeStatus produce_serve(TopicTable topics, Turn turn, Permissions permiss
                                RequestHead* head,
                                UnseenWrites* unseen, ReplySlot** slot,
                                int64_t* decompressed_bytes) noexcept
+cdef void tell_throttle(ReplySlot* slot, RequestHead* head, int64_t throttle_ms) noexcept

@@ -387,3 +387,10 @@ cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* s
             (<PartitionLog>parts[i].log).wait_local(parts[i].waiter)
         else:
             (<PartitionLog>parts[i].log).wait(parts[i].waiter)
+
+
+cdef void tell_throttle(ReplySlot* slot, RequestHead* head, int64_t throttle_ms) noexcept:
+    """Change the throttle time of a reply, which is its last field; the first version has none."""
+    cdef uint32_t tags = 1 if head.is_flexible else 0
+    if head.api_version >= VERSION_THROTTLE:
+        store_uint32(slot.data + slot.size - tags - 4, <uint32_t>throttle_ms)

@@ -7,6 +7,7 @@ in flexible versions, empty tagged fields.
 cimport cython
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint8_t
 
+from broker._native.kernel.clock cimport monotonic_ns
 from broker._native.kernel.cursor cimport (
     READ_DONE,
     Cursor,
@@ -38,6 +39,7 @@ from broker._native.protocols.kafka.produce cimport (
     SERVED_CLOSE,
     ServeStatus,
     produce_serve,
+    tell_throttle,
 )
 from broker._native.wire.connection cimport (
     VERDICT_MORE,
@@ -48,7 +50,9 @@ from broker._native.wire.connection cimport (
     Verdict,
 )
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
+from broker._native.wire.mute cimport mute, quota_of
 from broker._native.wire.permitted cimport permissions_of
+from broker._native.wire.quota cimport ClientQuota, percents
 from broker._native.wire.reply_slot cimport ReplySlot
 
 cdef enum:
@@ -58,6 +62,7 @@ cdef enum:
     # Of first bytes: bounds of what may be Kafka's.
     DETECTED_KEYS = 128       # above every key that exists (95 of them in Kafka 4.4)
     DETECTED_VERSIONS = 128   # Kafka 4.4 is at 18 after fifteen years
+    NS_PER_MS = 1000000
     FETCH_WORK = 64           # in ordinary requests: a fetch of many partitions, at worst
     DECOMPRESSED_WORK_SHIFT = 12  # 4 KiB decompressed take as long as one
 
@@ -107,10 +112,9 @@ cdef class Kafka(NativeProtocol):
             f"frame of a length that is not {REQUEST_HEAD_MIN} to {self.frame_bytes_max}")
 
     cdef bint serve(self, Connection connection, Cursor frame):
-        cdef ServeStatus status = NOT_SERVED
+        cdef ClientQuota quota = None
         cdef ReplySlot* slot = NULL
         cdef RequestHead head
-        cdef int64_t decompressed_bytes = 0
         cdef Permissions permissions
         if connection.login_ends_ms != 0 and (
                 connection.poller.monotonic_ms >= connection.login_ends_ms):
@@ -120,36 +124,68 @@ cdef class Kafka(NativeProtocol):
             connection.close("request with a key, version or header that is not served")
             return False
         permissions = permissions_of(connection)
+        if connection.poller.find_quota is not None:
+            quota = quota_of(connection, head.client_id, head.client_id_size)
         if head.api_key == KEY_PRODUCE:
-            status = produce_serve(connection.poller.topics, connection.poller.turn, permissions,
-                                   &head, &connection.unseen, &slot, &decompressed_bytes)
-            connection.poller.work += <int>(decompressed_bytes >> DECOMPRESSED_WORK_SHIFT)
+            self.serve_produce(connection, permissions, quota, &head, frame.left)
         elif head.api_key == KEY_FETCH:
-            self.serve_fetch(connection, permissions, &head)
-            return not connection.is_closed
-        elif head.api_key == KEY_LIST_OFFSETS:
-            slot = list_offsets_serve(connection.poller.topics, permissions, &head)
-            status = NOT_SERVED if slot == NULL else SERVED
-        if status == NOT_SERVED:
-            return request_hand_over(connection, &head) is not None
-        elif status == SERVED:
-            connection.enqueue(slot)
-        elif status == SERVED_CLOSE:
-            connection.close("acks=0 produce that failed")
-            return False
+            self.serve_fetch(connection, permissions, quota, &head)
+        else:
+            # Python knows where the other answers tell a throttle time.
+            if head.api_key == KEY_LIST_OFFSETS and (quota is None or quota.time is None):
+                slot = list_offsets_serve(connection.poller.topics, permissions, &head)
+            if slot == NULL:
+                request_hand_over(connection, &head)
+            else:
+                connection.enqueue(slot)
         return not connection.is_closed
 
+    cdef void serve_produce(self, Connection connection, Permissions permissions,
+                            ClientQuota quota, RequestHead* head, size_t size):
+        cdef ReplySlot* slot = NULL
+        cdef int64_t decompressed_bytes = 0, throttle_ms = 0
+        cdef int64_t begun_ns = 0 if quota is None else monotonic_ns()
+        cdef ServeStatus status = produce_serve(
+            connection.poller.topics, connection.poller.turn, permissions, head,
+            &connection.unseen, &slot, &decompressed_bytes)
+        connection.poller.work += <int>(decompressed_bytes >> DECOMPRESSED_WORK_SHIFT)
+        if status == NOT_SERVED:
+            request_hand_over(connection, head)
+            return
+        if status == SERVED_CLOSE:
+            connection.close("acks=0 produce that failed")
+            return
+        if quota is not None:
+            throttle_ms = charge_produce(quota, size, begun_ns)
+        if status == SERVED:
+            if throttle_ms > 0:
+                tell_throttle(slot, head, throttle_ms)
+            connection.enqueue(slot)
+        if throttle_ms > 0:
+            mute(connection, throttle_ms)
+
     cdef void serve_fetch(self, Connection connection, Permissions permissions,
-                          RequestHead* head):
+                          ClientQuota quota, RequestHead* head):
         cdef FetchStatus status = FETCH_NOT_SERVED
         cdef ParkedFetch session
         connection.poller.work += FETCH_WORK
         if connection.slots_head == NULL:
-            session = self.sessions.begin(connection, permissions, head, &status)
+            session = self.sessions.begin(connection, permissions, quota, head, &status)
         if status == FETCH_NOT_SERVED:
             request_hand_over(connection, head)
         elif status == FETCH_READY:
-            session.reply(&connection.output)
-            connection.request_drain()
+            session.send(connection)
         else:
             session.park(connection)
+
+
+cdef int64_t charge_produce(ClientQuota quota, size_t size, int64_t begun_ns) noexcept:
+    """Count a Produce request of so many bytes; return for how long its client has to rest."""
+    cdef int64_t now_ns = monotonic_ns()
+    cdef int64_t throttle_ms = 0
+    if quota.writes is not None:
+        throttle_ms = quota.writes.add(<double>size, now_ns // NS_PER_MS)
+    if quota.time is not None:
+        throttle_ms = max(
+            throttle_ms, quota.time.add(percents(now_ns - begun_ns), now_ns // NS_PER_MS))
+    return throttle_ms

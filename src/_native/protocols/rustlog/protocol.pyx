@@ -185,7 +185,7 @@ cdef class RustLog(NativeProtocol):
         cdef int status
         self.fallback = fallback
         self.counters = counters
-        self.serves_half_closed = True
+        self.serves_half_closed = self.is_metered = True
         self.answers = []
         for status in range(LOG_STATUSES):
             answer = refused.get(status, write_failed)

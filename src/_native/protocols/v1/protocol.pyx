@@ -69,7 +69,7 @@ cdef class V1(NativeProtocol):
         acknowledged.
         """
         self.fallback = fallback
-        self.serves_half_closed = True
+        self.serves_half_closed = self.is_metered = True
         self.refusal_line = refusal
         self.refusal.data = <const uint8_t*>PyBytes_AS_STRING(refusal)
         self.refusal.size = <size_t>PyBytes_GET_SIZE(refusal)

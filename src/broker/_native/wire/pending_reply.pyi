@@ -28,6 +28,7 @@ class PendingReply:
         is_last: bool = ...,
         is_droppable: bool = ...,
         written: Iterable[tuple[PartitionLog, int]] = ...,
+        throttle_ms: int = ...,
     ) -> None: ...
     def set_login(
         self, *, needs_login: bool, is_bare: bool = ..., lifetime_ms: int = ...

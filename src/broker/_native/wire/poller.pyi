@@ -1,11 +1,12 @@
 from collections.abc import Callable, Mapping
-from typing import Self, final
+from typing import Any, Self, final
 
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
 from broker._native.wire.connection import Connection, NativeProtocol
 from broker._native.wire.pending_reply import PendingReply
 from broker._native.wire.poller_state import PollerState
+from broker._native.wire.quota import ClientQuota
 from broker._native.wire.tls import TlsChannel
 
 @final
@@ -21,6 +22,9 @@ class Poller(PollerState):
         protocols: Mapping[str, NativeProtocol],
         dispatch: Callable[[list[PendingReply]], object],
         on_close: Callable[[Connection, str], object],
+    ) -> None: ...
+    def limit_clients(
+        self, find_quota: Callable[[Any, bytes | None], ClientQuota] | None, epoch: int
     ) -> None: ...
     def add(
         self,

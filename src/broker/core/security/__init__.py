@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from broker.core.security.audit import Audit
     from broker.core.security.authorizer import Authorizer
     from broker.core.security.logins import Logins
+    from broker.core.security.quotas.client_quotas import ClientQuotas
     from broker.core.security.tokens import Tokens
     from broker.core.security.users import Users
 
@@ -17,4 +18,5 @@ class Security(NamedTuple):
     audit: "Audit | None" = None
     users: "Users | None" = None
     tokens: "Tokens | None" = None
+    quotas: "ClientQuotas | None" = None
     logins: "Logins | None" = None  # None: no listener has a login

@@ -21,6 +21,7 @@ from broker.protocols.kafka.authorization import authorize
 from broker.protocols.kafka.bodies import decoded, encoded, freed
 from broker.protocols.kafka.handlers import api_versions
 from broker.protocols.kafka.login_gate import LoginGate
+from broker.protocols.kafka.throttling import Meter, quota_of
 
 _log = logging.getLogger(__name__)
 _NEVER: Final = 32_767  # higher than any API version
@@ -60,6 +61,15 @@ class Kafka(WireProtocol):
         api = table.APIS.get(operation)
         if api is None or version not in api.versions:
             return _unsupported(operation, version)
+        quota = quota_of(session)
+        if quota is None:
+            return self._serve(api, version, client_id, body, session)
+        meter = Meter(quota, session, operation, version, len(body))
+        return meter.reply(self._serve(api, version, client_id, body, session))
+
+    def _serve(
+        self, api: Api, version: int, client_id: str | None, body: bytes, session: Session
+    ) -> Reply:
         if len(body) > limits.SHORT_REQUEST_BYTES:
             if api.has_own_limits:
                 share = self._admission.short(0)

@@ -31,6 +31,7 @@ from broker.model.limits import (
 )
 from broker.protocols.kafka.old_messages import Converter
 from broker.protocols.kafka.old_partition import OldPartition
+from broker.protocols.kafka.throttling import fetch_bytes_max
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -87,7 +88,9 @@ class _Reading:
             self._order = self._order[first:] + self._order[:first]
         self._size = 0  # of all messages
         fetch_max = session.broker.config.integer("fetch.max.bytes")
-        self._bytes_max = min(request.body["max_bytes"], fetch_max, PYTHON_FETCH_BYTES_MAX)
+        self._bytes_max = min(
+            request.body["max_bytes"], fetch_max, PYTHON_FETCH_BYTES_MAX, fetch_bytes_max(session)
+        )
         self._converter = Converter(
             1 if request.version >= _MAGIC_1_SINCE else 0,
             session.broker.recompression,

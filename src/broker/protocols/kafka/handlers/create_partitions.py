@@ -18,9 +18,12 @@ from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, outcome
 from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import named_once
+from broker.protocols.kafka.throttling import limits_mutations, take_mutations
 
 if TYPE_CHECKING:
     from broker.codec import bodies
+
+_STRICT_SINCE = 3  # it may be refused by the quota of changes
 
 
 async def handle(
@@ -55,9 +58,11 @@ async def _enlarge(
         wanted["count"],
         None if assigned is None else [each["broker_ids"] for each in assigned],
     )
-    if request.body["validate_only"]:
+    if request.body["validate_only"] or limits_mutations(session):
         topics.plan_partitions(topic, new)
-    else:
+        added = wanted["count"] - topic.partition_count
+        take_mutations(session, added, is_strict=request.version >= _STRICT_SINCE)
+    if not request.body["validate_only"]:
         await topics.add_partitions(topic, new)
 
 

@@ -19,9 +19,12 @@ from broker.protocols.kafka.api import Api, Request, message
 from broker.protocols.kafka.configs import entry_fields
 from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import named_once
+from broker.protocols.kafka.throttling import limits_mutations, take_mutations
 
 if TYPE_CHECKING:
     from broker.codec import bodies
+
+_STRICT_SINCE = 6  # it may be refused by the quota of changes
 
 
 async def handle(
@@ -55,8 +58,11 @@ async def _create(
         _assignments(wanted["assignments"]),
         {each["name"]: each["value"] for each in wanted["configs"]},
     )
-    if request.body["validate_only"]:
-        return _created(session, topics.plan(new), NO_ID)
+    if request.body["validate_only"] or limits_mutations(session):
+        plan = topics.plan(new)
+        take_mutations(session, plan.partitions, is_strict=request.version >= _STRICT_SINCE)
+        if request.body["validate_only"]:
+            return _created(session, plan, NO_ID)
     topic = await topics.create(new)
     replicas = session.broker.cluster.leadership(topic, 0).replicas
     made = Plan(topic.name, topic.partition_count, topic.config, len(replicas))

@@ -18,11 +18,13 @@ from broker.model.identifiers import NO_ID
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, refuse_with_message
 from broker.protocols.kafka.operations import on_each
+from broker.protocols.kafka.throttling import take_mutations
 
 if TYPE_CHECKING:
     from broker.codec import bodies
 
 _DISABLED_SINCE = 3
+_STRICT_SINCE = 5  # it may be refused by the quota of changes
 _BY_ID_SINCE = 6
 
 
@@ -42,6 +44,8 @@ async def handle(
         try:
             _check_request(request, session, times)
             topic = _find(session, name, topic_id)
+            is_strict = request.version >= _STRICT_SINCE
+            take_mutations(session, topic.partition_count, is_strict=is_strict)
             await session.broker.topics.delete(topic)
             responses.append({"name": topic.name, "topic_id": topic.topic_id, "error_code": 0})
         except RequestError as error:

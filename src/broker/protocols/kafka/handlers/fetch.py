@@ -43,6 +43,7 @@ from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.current_leaders import CurrentLeaders
 from broker.protocols.kafka.fetch_partition import read_partition
 from broker.protocols.kafka.operations import on_each
+from broker.protocols.kafka.throttling import fetch_bytes_max
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -162,9 +163,12 @@ class _Reading:
         self._request = request
         self._session = session
         fetch_max = session.broker.config.integer("fetch.max.bytes")
-        self._bytes_left = min(request.body["max_bytes"], fetch_max, PYTHON_FETCH_BYTES_MAX)
+        quota_max = fetch_bytes_max(session)
+        self._bytes_left = min(
+            request.body["max_bytes"], fetch_max, PYTHON_FETCH_BYTES_MAX, quota_max
+        )
         # From half of the limit on, the next batch may not fit: more would never come.
-        self._bytes_min = min(request.body["min_bytes"], PYTHON_FETCH_BYTES_MAX // 2)
+        self._bytes_min = min(request.body["min_bytes"], PYTHON_FETCH_BYTES_MAX // 2, quota_max)
         self._bytes_read = 0
         self._rack = request.body["rack_id"].encode()
         self._racks = session.broker.cluster.reader_racks if self._rack else {}

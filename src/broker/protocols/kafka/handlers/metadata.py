@@ -30,6 +30,7 @@ from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, Response
 from broker.protocols.kafka.bodies import encoded
 from broker.protocols.kafka.operations import authorized, on_each
+from broker.protocols.kafka.throttling import take_mutations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -146,9 +147,15 @@ async def _create(
         if name not in INTERNAL_TOPICS and topics.get(name) is None:
             try:
                 access.check_creation(session, name)
+                take_mutations(
+                    session, session.broker.config.integer("num.partitions"), is_strict=True
+                )
                 await topics.get_or_create(name)
             except RequestError as error:
-                refused[name] = error
+                # No client expects the error of the quota here: the topic does not exist yet.
+                is_throttled = error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+                unknown = RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                refused[name] = unknown if is_throttled else error
     return refused
 
 
