@@ -53,6 +53,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--authorizer-decisions", type=int, default=20_000, help="compared with the reference"
     )
+    parser.addoption(
+        "--security-matrix", type=int, default=3, help="combinations of TLS, login, ACLs per client"
+    )
     parser.addoption("--crash-seed", type=int, help="one of them, again")
     parser.addoption(
         "--attack-rounds", type=int, default=1, help="how often each attack is tried on a small one"

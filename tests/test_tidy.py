@@ -28,6 +28,7 @@ NATIVE_MAY_IMPORT = (
     "broker.model.errors",
     "broker.model.limits",
     "broker.model.log_results",
+    "broker.model.security_limits",
 )
 
 FILE_SYSCALLS = (

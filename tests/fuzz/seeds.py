@@ -14,6 +14,7 @@ from broker.codec.compression import compress
 from broker.codec.schema import Message
 from broker.model.compressions import GZIP, LZ4, SNAPPY, ZSTD
 from tests.fuzz import (
+    before_login_target,
     compression_targets,
     connection_target,
     cursus_target,
@@ -31,6 +32,7 @@ OWN_SEEDS = {
     "rustlog": rustlog_target.seeds,
     "cursus_batch": cursus_target.seeds,
     "login": login_target.seeds,
+    "before_login": before_login_target.seeds,
 }
 CORPUS = Path(__file__).parent / "corpus"
 SEED_SIZE_MAX = 1024

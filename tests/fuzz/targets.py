@@ -38,6 +38,7 @@ TARGETS: Final[dict[str, str]] = {
     "rustlog": "rustlog_target.rustlog",
     "cursus_batch": "cursus_target.cursus_batch",
     "login": "login_target.login",
+    "before_login": "before_login_target.before_login",
     "segment": "segment_targets.segment",
 }
 

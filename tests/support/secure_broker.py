@@ -22,21 +22,28 @@ class SecureBroker(BrokerProcess):
         secure: the address of the listener for TLS; `address` is the plain one.
     """
 
-    def __init__(self, folder: Path, *, settings: Sequence[str] = ()) -> None:
-        """Make keys; `start` starts it."""
-        self.authority = Authority(folder / "keys")
-        self.key_store = self.authority.key_store("server")
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        settings: Sequence[str] = (),
+        listen: str | None = None,
+        authority: Authority | None = None,
+    ) -> None:
+        """Make keys; `start` starts it. Brokers of a cluster share an authority."""
+        self.authority = authority or Authority(folder / "keys")
+        self.key_store = self.authority.key_store(f"server-{folder.name}")
         keys = (
             f"ssl.keystore.location={self.key_store}",
             f"ssl.truststore.location={self.authority.file}",
         )
-        listen = "127.0.0.1:0,SSL://127.0.0.1:0"
-        super().__init__(folder, settings=(*keys, *settings), listen=listen)
+        both = listen or "127.0.0.1:0,SSL://127.0.0.1:0"
+        super().__init__(folder, settings=(*keys, *settings), listen=both)
         self.secure = ""
 
-    def wait_started(self) -> None:
+    def _wait_for_address(self) -> None:
         """Wait, and note both ports, which a restart has again."""
-        super().wait_started()
+        super()._wait_for_address()
         plain, secure = _PORTS.findall(self.stdout())[:2]
         self.address, self.secure = f"127.0.0.1:{plain}", f"127.0.0.1:{secure}"
         self.listen = f"{self.address},SSL://{self.secure}"

@@ -36,6 +36,7 @@ _EXIT_CODES: tuple[tuple[type[PolylogError], int], ...] = (
 )
 # Commands whose line is parsed by a module of their own, to keep the start fast, and their purpose.
 _WITH_MODULES = {
+    "acl": ("acl", "allow principals what they need of topics and groups"),
     "audit": ("audit", "check the chain of the audit's events"),
     "cert": ("cert", "make an authority and certificates for TLS"),
     "import": ("importing", "import another server's data into a running broker"),

@@ -50,14 +50,14 @@ def _verify(parsed: argparse.Namespace) -> int:
     key = b"" if parsed.key_file is None else read_secret_file(parsed.key_file, "--key-file")
     checked = check(_lines(parsed.files), key, is_whole=not parsed.part)
     totals = {
-        "events": checked.count,
+        "events": checked.events,
         "first": checked.first,
         "last": checked.head.sequence,
         "dropped": checked.dropped,
         "hash": checked.head.hash,
     }
     problems = [checked.fault] if checked.fault else []
-    if not checked.count and not problems:
+    if not checked.events and not problems:
         problems.append("there are no events")
     return print_report(Report((), (), totals, problems), parsed.output)
 

@@ -50,7 +50,8 @@ def run(arguments: Sequence[str]) -> int:
         "--host",
         action="append",
         required=True,
-        help="a host name or address that clients and other brokers connect to; may be repeated",
+        help="a host name or address that clients and other brokers connect to, localhost for all"
+        " of this machine; may be repeated",
     )
     server.add_argument(
         "--name", default="server", help="of the file and the certificate (default: server)"
@@ -134,7 +135,7 @@ def _make(directory: Path, name: str, days: int, hosts: Sequence[str]) -> list[P
         )
     )
     if hosts:
-        names = x509.SubjectAlternativeName([_host(each) for each in hosts])
+        names = x509.SubjectAlternativeName([_host(each) for each in _with_loopback(hosts)])
         builder = builder.add_extension(names, critical=False)
     certificate = builder.sign(ca_key, hashes.SHA256())
     file = directory / f"{name}.pem"
@@ -180,6 +181,12 @@ def _usage(*, is_ca: bool) -> "x509.KeyUsage":
         encipher_only=False,
         decipher_only=False,
     )
+
+
+def _with_loopback(hosts: Sequence[str]) -> Sequence[str]:
+    """Return hosts, for localhost also its addresses: clients are told to connect to those."""
+    loopback = ("127.0.0.1", "::1") if "localhost" in hosts else ()
+    return tuple(dict.fromkeys((*hosts, *loopback)))
 
 
 def _host(text: str) -> "x509.GeneralName":

@@ -2,12 +2,12 @@
 
 import argparse
 import getpass
-import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from broker.cli.places import add_place, place_of
 from broker.cli.reporting import Parser
 from broker.model.errors import ConfigError
 from broker.model.sasl_limits import PASSWORD_FILE_BYTES_MAX
@@ -18,6 +18,7 @@ from broker.model.scram import (
     MECHANISMS,
     ScramMechanism,
 )
+from broker.model.secret_file import read_password_file
 
 if TYPE_CHECKING:
     from broker.client.connection import Client
@@ -181,8 +182,8 @@ def _add(command: Parser, *, has_name: bool = True, has_password: bool = False) 
             "--password-file",
             type=Path,
             metavar="FILE",
-            help="file whose first line is the password, `-` for standard input; without it the"
-            " terminal is asked",
+            help="file with the password, `-` for standard input; without it the terminal is"
+            " asked",
         )
         command.add_argument(
             "--iterations",
@@ -192,41 +193,16 @@ def _add(command: Parser, *, has_name: bool = True, has_password: bool = False) 
             help=f"of the derivation of keys, {ITERATIONS_MIN} to {ITERATIONS_MAX} (default:"
             f" {ITERATIONS})",
         )
-    where = command.add_mutually_exclusive_group()
-    where.add_argument("--data-dir", metavar="DIR", help="data directory of a stopped broker")
-    where.add_argument(
-        "--bootstrap-server", metavar="HOST:PORT", help="address of a running broker"
-    )
-    command.add_argument(
-        "--command-config",
-        type=Path,
-        metavar="FILE",
-        help="Kafka's client settings for --bootstrap-server: security.protocol, sasl.mechanism,"
-        " sasl.jaas.config, ssl.truststore.location",
-    )
-    command.add_argument(
-        "--config", type=Path, metavar="FILE.toml", help="settings of a stopped broker"
-    )
-    command.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="set one of them"
-    )
+    add_place(command)
 
 
 def _place(parsed: argparse.Namespace) -> Place:
-    if parsed.bootstrap_server is None:
-        from broker.cli.start import configuration  # noqa: PLC0415 - not needed by `--help`
+    from broker.model.config import Config  # noqa: PLC0415 - not needed by `--help`
 
-        config = configuration(parsed.config, parsed.data_dir, None, parsed.set)
-        return _Stopped(config, is_new=parsed.command == "create")
-    from broker.client.connection import Client  # noqa: PLC0415 - not needed by `--help`
-    from broker.model.address import parse_address  # noqa: PLC0415
-
-    secured = None
-    if parsed.command_config is not None:
-        from broker.client.secured import read_secured  # noqa: PLC0415 - imports ssl
-
-        secured = read_secured(parsed.command_config)
-    return _Running(Client(parse_address(parsed.bootstrap_server), secured=secured))
+    place = place_of(parsed)
+    if isinstance(place, Config):
+        return _Stopped(place, is_new=parsed.command == "create")
+    return _Running(place)
 
 
 def _existing(
@@ -256,18 +232,7 @@ def _password(file: Path | None) -> str:
     elif str(file) == "-":
         password = sys.stdin.readline(PASSWORD_FILE_BYTES_MAX).rstrip("\r\n")
     else:
-        password = _first_line(file)
+        password = read_password_file(file, "--password-file")
     if not password:
         raise ConfigError("the password is empty")
     return password
-
-
-def _first_line(file: Path) -> str:
-    try:
-        with file.open(encoding="utf-8") as opened:
-            mode = file.stat().st_mode
-            if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
-                print(f"broker: {file} can be read by others: chmod 600 {file}", file=sys.stderr)
-            return opened.readline(PASSWORD_FILE_BYTES_MAX).rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}") from None

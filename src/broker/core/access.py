@@ -119,12 +119,6 @@ def check_topic(session: Session, operation: Operation, name: str) -> None:
     check(session, operation, ResourceType.TOPIC, name)
 
 
-def check_creation(session: Session, name: str) -> None:
-    """Raise RequestError unless a client may create a topic of that name."""
-    if not may_cluster(session, Operation.CREATE):
-        check(session, Operation.CREATE, ResourceType.TOPIC, name)
-
-
 def may_read(session: Session, name: str) -> bool:
     """Return whether a client may read a topic; to be asked again for what goes on for long."""
     return may(session, Operation.READ, ResourceType.TOPIC, name)
@@ -138,6 +132,14 @@ def may_describe(session: Session, topic: Topic) -> bool:
 def check_group(session: Session, operation: Operation, group_id: str) -> None:
     """Raise RequestError unless a client may do something with a group."""
     check(session, operation, ResourceType.GROUP, group_id)
+
+
+def check_creation(session: Session, name: str) -> None:
+    """Raise RequestError unless a client may create topics, or one of this name."""
+    if may_cluster(session, Operation.CREATE):
+        check_cluster(session, Operation.CREATE, detail=f"topic {name}")
+    else:
+        check_topic(session, Operation.CREATE, name)
 
 
 def topic_named(session: Session, operation: Operation, name: str) -> Topic:

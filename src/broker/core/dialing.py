@@ -73,6 +73,25 @@ class Dialer:
                 raise
         return reader, writer
 
+    async def watch(
+        self,
+        make: Callable[[], asyncio.BaseProtocol],
+        place: tuple[str, int],
+        host: str,
+    ) -> None:
+        """Make a connection over which nothing is sent; OSError.
+
+        Args:
+            make: makes its protocol.
+            place: host and port to connect to.
+            host: the name that the broker's certificate has.
+        """
+        loop = asyncio.get_running_loop()
+        if self._context is None:
+            await loop.create_connection(make, *place)
+        else:
+            await loop.create_connection(make, *place, ssl=self._context(), server_hostname=host)
+
     async def connect(self, address: Address) -> tuple[socket.socket, Channel | None]:
         """Return a socket for Kafka's protocol that does not block, and its TLS; raises as `open`.
 

@@ -142,7 +142,9 @@ class _Process:
             from broker.server.tls import open_tls  # noqa: PLC0415 - without TLS nothing needs it
 
             dialer = None if opened.cluster is None else opened.cluster.dialer
-            self._tls, watch = open_tls(self._configs, loop.time, dialer)
+            self._tls, watch = open_tls(
+                self._configs, loop.time, dialer, self._parts.broker.security.audit
+            )
             watches.append(watch)
         self._services = services_of(self._parts, loop, watches)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker.core.scheduling.io_thread import IoThread
+from broker.core.scheduling.tasks import Tasks
 from broker.core.security.audit import Audit, Event, Kind
 from broker.core.security.audit_chain import Head, head_after, line_of
 from broker.core.security.audit_queue import AuditQueue, Noted
@@ -74,6 +75,7 @@ class Auditing(Service):
         self._thread = IoThread()
         self._changed = asyncio.Event()
         self._writing = asyncio.Lock()
+        self._tasks = Tasks()  # a write is never left in between
 
     def put(self, event: Event) -> bool:
         """Take an event; return whether what it is about may go on."""
@@ -101,7 +103,7 @@ class Auditing(Service):
             await self._changed.wait()
             self._changed.clear()
             while len(self._queue):
-                if not await self._write():
+                if not await self._tasks.run_to_completion(self._write()):
                     await asyncio.sleep(security_limits.AUDIT_RETRY_MS / 1000)
 
     async def stop(self) -> None:
@@ -147,14 +149,9 @@ class Auditing(Service):
 
 def make_audit(
     config: Config, log_dir: LogDir, topics: Topics, clock: Clock
-) -> tuple[Audit | None, Sequence[Service]]:
-    """Return what events are told to, and what writes them. None, (): there is no audit.
-
-    Raises ConfigError.
-    """
+) -> tuple[Audit, Sequence[Service]]:
+    """Return what events are told to, and what writes them. Raises ConfigError."""
     kinds = [Kind(word) for word in config.words("polylog.audit.events")]
-    if not kinds:
-        return None, ()
     topic = None
     if config.flag("polylog.audit.topic.enable"):
         topic = AuditTopic(topics, log_dir.node_id, clock)
@@ -163,11 +160,21 @@ def make_audit(
     return audit, ((auditing,) if topic is None else (topic, auditing))
 
 
-def _auditing(config: Config, log_dir: LogDir, clock: Clock, topic: AuditTopic | None) -> Auditing:
+def path_of(config: Config, log_dir: LogDir) -> Path:
+    """Return where events are written; workers, which share settings, have a file each."""
     named = config.text_or_none("polylog.audit.file")
+    if named is None:
+        return log_dir.own / _FILE
+    path = Path(named).absolute()
+    if log_dir.own == log_dir.path:
+        return path
+    return path.with_name(f"{path.stem}.{log_dir.node_id}{path.suffix}")
+
+
+def _auditing(config: Config, log_dir: LogDir, clock: Clock, topic: AuditTopic | None) -> Auditing:
     key_file = config.text_or_none("polylog.audit.key.file")
     file = AuditFile(
-        log_dir.own / _FILE if named is None else Path(named).absolute(),
+        path_of(config, log_dir),
         config.integer("polylog.audit.file.max.bytes"),
         config.integer("polylog.audit.files.max"),
     )

@@ -43,11 +43,10 @@ from broker.core.topics.deletion import Deletions
 from broker.core.topics.local_topics import LocalTopics
 from broker.core.topics.topics import Topics
 from broker.model import limits
-from broker.model.clock import SystemClock
+from broker.model.clock import Clock, SystemClock
 from broker.model.config import Config
 from broker.protocols import PROTOCOLS, log_flags
 from broker.protocols.base import Additions, WireProtocol
-from broker.server.auditing import make_audit
 from broker.server.checkpoints import Checkpoints
 from broker.server.clock_watch import ClockWatch
 from broker.server.connections import Connections
@@ -68,6 +67,7 @@ from broker.storage.log_dir import LogDir
 from broker.storage.recovery.partitions import Partitions
 
 if TYPE_CHECKING:
+    from broker.core.security.audit import Audit
     from broker.server.cluster.cluster import Cluster
 
 
@@ -312,7 +312,7 @@ def compose(
     checkpoints = Checkpoints(
         logs.partitions, logs.topics, storage.opened.io_thread, small_files.write
     )
-    audit, guards = make_audit(config, log_dir, logs.topics, clock)
+    audit, guards = _audit(config, log_dir, logs.topics, clock)
     security = make_security(config, opened.metadata, clock, logs.table)._replace(audit=audit)
     broker = make_broker(storage, logs, coordinators, checkpoints, security)
     protocols = attach_protocols(broker, small_files, checkpoints)
@@ -324,6 +324,17 @@ def compose(
         *(storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller),
         *(waiting_logins, guards),
     )
+
+
+def _audit(
+    config: Config, log_dir: LogDir, topics: Topics, clock: Clock
+) -> tuple["Audit | None", Sequence[Service]]:
+    """Make the audit, and what writes it, if there is one."""
+    if not config.words("polylog.audit.events"):
+        return None, ()
+    from broker.server.auditing import make_audit  # noqa: PLC0415 - hashes cost a start 10 ms
+
+    return make_audit(config, log_dir, topics, clock)
 
 
 def services_of(parts: Composition, loop: Loop, more: Iterable[Service] = ()) -> Services:

@@ -1,14 +1,19 @@
 """Makes what protects a broker: users, tokens, logins, the authorizer."""
 
+from typing import TYPE_CHECKING
+
 from broker._native.log.topic_table import TopicTable
 from broker.core.metadata import Metadata
 from broker.core.security import Security
-from broker.core.security.authorizer import Authorizer, parse_super_users
 from broker.core.security.logins import Logins, Sources
 from broker.core.security.tokens import Tokens, TokenTimes
 from broker.core.security.users import Users
 from broker.model.clock import Clock
 from broker.model.config import Config
+from broker.model.principal import parse_principals
+
+if TYPE_CHECKING:
+    from broker.core.security.authorizer import Authorizer
 
 
 def make_security(config: Config, known: Metadata, clock: Clock, table: TopicTable) -> Security:
@@ -25,14 +30,18 @@ def make_security(config: Config, known: Metadata, clock: Clock, table: TopicTab
     return Security(authorizer, users=users, tokens=tokens, logins=logins)
 
 
-def _authorizer(config: Config, known: Metadata, table: TopicTable) -> Authorizer | None:
+def _authorizer(config: Config, known: Metadata, table: TopicTable) -> "Authorizer | None":
     if not config.text("authorizer.class.name"):
         return None
+    # Imported where it is needed: a broker without an authorizer needs none of it.
+    from broker.core.security.authorizer import Authorizer  # noqa: PLC0415
+
     return Authorizer(
         known.image.security,
         table,
-        super_users=parse_super_users(config.text("super.users")),
+        super_users={str(each) for each in parse_principals(config.text("super.users"))},
         allows_unlisted=config.flag("allow.everyone.if.no.acl.found"),
+        decides_all=not {"access", "question"}.isdisjoint(config.words("polylog.audit.events")),
     )
 
 

@@ -20,6 +20,7 @@ from broker._native.wire.connection import Connection
 from broker._native.wire.tls import TlsChannel
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.dialing import Dialer
+from broker.core.security.audit import Audit, Login, Peer
 from broker.core.service import Service
 from broker.core.tls.certificates import parse_certificate
 from broker.core.tls.contexts import Secured, secured
@@ -27,7 +28,7 @@ from broker.core.tls.principal_rules import PrincipalRules
 from broker.model.config import Config, Values, inter_broker_listener
 from broker.model.errors import CodecError, ConfigError, PeerError
 from broker.model.listener import ListenerConfig
-from broker.model.principal import USER, Principal
+from broker.model.principal import ANONYMOUS, USER, Principal
 from broker.model.tls_limits import (
     TLS_EXPIRY_LOOK_SECONDS,
     TLS_EXPIRY_WARNING_DAYS,
@@ -52,11 +53,14 @@ class ListenerTls:
         monotonic: Callable[[], float],
         *,
         is_of_brokers: bool = False,
+        audit: Audit | None = None,
     ) -> None:
         """Read its keys; ConfigError if they cannot be used.
 
-        With `is_of_brokers` this broker reaches others with the same keys.
+        With `is_of_brokers` this broker reaches others with the same keys. The audit is told of
+        certificates.
         """
+        self._audit = audit
         self._listener = listener
         self._is_of_brokers = is_of_brokers
         self._settings = config.of_listener(listener)
@@ -165,13 +169,19 @@ class ListenerTls:
             return
         session = cast("Session", connection.session)
         try:
-            session.principal = Principal(USER, self._rules.name(parse_certificate(der).subject))
+            principal = Principal(USER, self._rules.name(parse_certificate(der).subject))
         except (CodecError, PeerError) as error:
             self._on_failed(connection.peer_host, str(error))
             connection.abort("its certificate is of no principal")
+            return
+        if self._is_recorded(connection.peer_host, principal):
+            session.principal = principal
+        else:
+            connection.abort("the audit cannot record it")
 
     def _on_failed(self, peer: str, reason: str) -> None:
         """Count a failed handshake; the first is logged at once, later ones together."""
+        self._is_recorded(peer, ANONYMOUS, reason)
         self._failures += 1
         now = self._monotonic()
         last = self._failures_logged_at
@@ -181,6 +191,13 @@ class ListenerTls:
                 *(self._listener.name, self._failures, peer, reason),
             )
             self._failures, self._failures_logged_at = 0, now
+
+    def _is_recorded(self, peer: str, principal: Principal, failure: str = "") -> bool:
+        """Tell the audit of a certificate or of a failure; return whether the client may go on."""
+        if self._audit is None:
+            return True
+        came = Peer(peer, self._listener.name, "tls")
+        return self._audit(Login(came, str(principal), "TLS", failure))
 
 
 class TlsWatch(Service):
@@ -210,7 +227,10 @@ class TlsWatch(Service):
 
 
 def open_tls(
-    configs: BrokerConfigs, monotonic: Callable[[], float], dialer: Dialer | None
+    configs: BrokerConfigs,
+    monotonic: Callable[[], float],
+    dialer: Dialer | None,
+    audit: Audit | None = None,
 ) -> tuple[dict[str, ListenerTls], TlsWatch]:
     """Read the keys of all listeners with TLS, which follow the configuration from here on.
 
@@ -224,7 +244,9 @@ def open_tls(
     of_brokers = None if dialer is None else inter_broker_listener(config, listeners)
     name_of_brokers = None if of_brokers is None else of_brokers.name
     found = {
-        each.name: ListenerTls(each, config, monotonic, is_of_brokers=each.name == name_of_brokers)
+        each.name: ListenerTls(
+            each, config, monotonic, is_of_brokers=each.name == name_of_brokers, audit=audit
+        )
         for each in listeners
         if each.security.has_tls
     }

@@ -9,6 +9,7 @@ import pytest
 from broker.core import forwarding
 from broker.core.cluster.records import NO_LEADER
 from broker.core.forwarding import ElsewhereError
+from broker.core.security import Security
 from broker.core.session import Session
 from broker.core.topics.topic import OFFSETS_TOPIC, Topic
 from broker.model.errors import ErrorCode, RequestError
@@ -28,6 +29,7 @@ def _session(leader: int = 2, *, is_alone: bool = False, is_forwarded: bool = Fa
         cluster=View(leader),
         groups=groups,
         topics={OFFSETS_TOPIC: offsets},
+        security=Security(),
     )
     session = Session(broker, "192.0.2.7", "broker.example", 9092)
     session.is_forwarded = is_forwarded

@@ -5,6 +5,7 @@ import errno
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -13,14 +14,16 @@ from broker._native.kernel import file_ops
 from broker.core.security.audit import Decision, Login, Peer
 from broker.core.security.audit_chain import check
 from broker.core.security.ocsf import Producer
+from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.security_limits import AUDIT_EVENTS_PER_WRITE
-from broker.server.auditing import Auditing, Settings
+from broker.server.auditing import Auditing, Settings, path_of
 from broker.storage.files.audit_file import AuditFile
 from tests.support.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from broker.server.audit_topic import AuditTopic
+    from broker.storage.log_dir import LogDir
 
 PEER = Peer("127.0.0.1", "SASL_SSL", "kafka")
 KEY = b"a key"
@@ -179,3 +182,21 @@ def test_a_denial_is_recorded_even_when_it_is_refused(tmp_path: Path) -> None:
     asyncio.run(deny())
 
     assert b'"name":"orders"' in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("named", "own", "expected"),
+    [
+        (None, "data", "data/audit.jsonl"),
+        (None, "data/workers/2", "data/workers/2/audit.jsonl"),
+        ("logs/audit.jsonl", "data", "logs/audit.jsonl"),
+        ("logs/audit.jsonl", "data/workers/2", "logs/audit.2.jsonl"),
+    ],
+)
+def test_each_worker_has_a_file_of_its_own(
+    tmp_path: Path, named: str | None, own: str, expected: str
+) -> None:
+    config = load([] if named is None else [f"polylog.audit.file={tmp_path / named}"])
+    log_dir = SimpleNamespace(path=tmp_path / "data", own=tmp_path / own, node_id=2)
+
+    assert path_of(config, cast("LogDir", log_dir)) == tmp_path / expected

@@ -7,7 +7,6 @@ names. The numbers of the enumerations are Kafka's. Filters say None where Kafka
 import json
 from collections.abc import Callable
 from enum import IntEnum
-from hashlib import sha256
 from typing import NamedTuple
 
 from broker.model.errors import StorageError
@@ -101,6 +100,8 @@ class Acl(NamedTuple):
 
         It follows from all fields.
         """
+        from hashlib import sha256  # noqa: PLC0415 - OpenSSL's: a start needs none of it
+
         return id_to_text(sha256(self.value).digest()[:ID_BYTES])
 
     @property

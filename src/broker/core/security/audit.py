@@ -68,6 +68,7 @@ class Account(NamedTuple):
 Event: TypeAlias = Login | Decision | Account
 
 # Decisions about data; every other one that is allowed is administration, or only tells something.
+# What other brokers copy (ClusterAction) is data, too.
 ACCESS_OPERATIONS = frozenset({"Read", "Write", "IdempotentWrite"})
 _QUESTIONS = frozenset({"Describe", "DescribeConfigs", "DescribeTokens"})
 
@@ -90,7 +91,7 @@ def kind_of(event: Event) -> Kind:
         return Kind.ADMINISTRATION
     if not event.is_allowed:
         return Kind.DENIAL
-    if event.operation in ACCESS_OPERATIONS:
+    if event.operation in ACCESS_OPERATIONS or event.operation == "ClusterAction":
         return Kind.ACCESS
     return Kind.QUESTION if event.operation in _QUESTIONS else Kind.ADMINISTRATION
 

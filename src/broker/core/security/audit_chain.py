@@ -30,14 +30,14 @@ class Checked(NamedTuple):
     """What a check of lines has found.
 
     Attributes:
-        count: the lines that are in order.
+        events: how many lines are in order.
         first: the sequence number of the first line.
         head: the end of the chain, or of the part before the fault.
         dropped: how many events the lines say that were not recorded.
         fault: what is wrong, with the number of the line; empty: nothing.
     """
 
-    count: int
+    events: int
     first: int
     head: Head
     dropped: int

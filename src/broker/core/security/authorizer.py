@@ -26,7 +26,7 @@ from broker.core.cluster.security_entries import Kind, SecurityEntries
 from broker.core.security import acls
 from broker.core.security.acls import Acl, AclIndex, Filter, Operation, ResourceType
 from broker.model.errors import StorageError
-from broker.model.principal import Principal, parse_principal
+from broker.model.principal import Principal
 from broker.model.security_limits import DECISIONS_KEPT_MAX
 
 _log = logging.getLogger(__name__)
@@ -44,6 +44,7 @@ class Authorizer:
         *,
         super_users: Collection[str],
         allows_unlisted: bool,
+        decides_all: bool = False,
     ) -> None:
         """Follow the entries from now on; StorageError if one is damaged.
 
@@ -52,10 +53,12 @@ class Authorizer:
             topics: those that the native paths serve.
             super_users: principals as text.
             allows_unlisted: whether everyone may do everything on resources without entries.
+            decides_all: whether the native paths leave every decision to Python, which records it.
         """
         self._topics = topics
         self._super_users = frozenset(super_users)
         self._allows_unlisted = allows_unlisted
+        self._decides_all = decides_all
         self._index = AclIndex(plain_host)
         self._acls: dict[str, Acl] = {}  # by key
         self._damaged: set[str] = set()  # keys
@@ -105,7 +108,8 @@ class Authorizer:
         key = str(principal), host
         found = self._permissions.get(key)
         if found is None:
-            found = Permissions(self._epoch, self._topics, is_unlimited=self.is_super(principal))
+            is_unlimited = self.is_super(principal) and not self._decides_all
+            found = Permissions(self._epoch, self._topics, is_unlimited=is_unlimited)
             self._permissions[key] = found
         return found
 
@@ -185,9 +189,3 @@ def plain_host(host: str) -> str:
         return socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, host))
     except OSError:
         return host
-
-
-def parse_super_users(text: str) -> frozenset[str]:
-    """Parse `super.users`: principals, separated by semicolons; raises ConfigError."""
-    words = [word.strip() for word in text.split(";")]
-    return frozenset(str(parse_principal(word)) for word in words if word)

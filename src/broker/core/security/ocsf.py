@@ -76,7 +76,7 @@ _CLASS_NAMES = {
 class Dropped(NamedTuple):
     """Events that are not in the audit, because there was no room for them."""
 
-    count: int
+    events: int
 
 
 class Lifecycle(NamedTuple):
@@ -98,21 +98,7 @@ Recorded: TypeAlias = Event | Dropped | Lifecycle
 
 def fields_of(event: Recorded, producer: Producer, time_ms: int, sequence: int) -> Fields:
     """Return an event as an OCSF object."""
-    match event:
-        case Login():
-            found = _login(event)
-        case Account():
-            found = _account(event)
-        case Decision():
-            found = _decision(event)
-        case Dropped():
-            found = _fields(
-                1008, _OTHER, _MEDIUM, _FAILURE, "events were dropped: the queue was full"
-            )
-            found["count"] = event.count
-        case Lifecycle():
-            found = _fields(6002, 3 if event.is_start else 4, _INFORMATIONAL, _SUCCESS)
-            found["app"] = _service(producer)
+    found = _of_client(event) if isinstance(event, Event) else _of_broker(event, producer)
     found["time"] = time_ms
     found["metadata"] = {
         "version": VERSION,
@@ -127,6 +113,20 @@ def fields_of(event: Recorded, producer: Producer, time_ms: int, sequence: int) 
         "tenant_uid": producer.cluster_id,
     }
     return found
+
+
+def _of_client(event: Event) -> Fields:
+    if isinstance(event, Login):
+        return _login(event)
+    return _account(event) if isinstance(event, Account) else _decision(event)
+
+
+def _of_broker(event: Dropped | Lifecycle, producer: Producer) -> Fields:
+    if isinstance(event, Lifecycle):
+        found = _fields(6002, 3 if event.is_start else 4, _INFORMATIONAL, _SUCCESS)
+        return found | {"app": _service(producer)}
+    found = _fields(1008, _OTHER, _MEDIUM, _FAILURE, "events were dropped: the queue was full")
+    return found | {"count": event.events}
 
 
 def _login(event: Login) -> Fields:

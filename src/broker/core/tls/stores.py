@@ -7,7 +7,6 @@ meanwhile. OpenSSL takes keys from files only, so it is given one that has no na
 import os
 import re
 import ssl
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import NamedTuple
 from broker.core.tls.certificates import Certificate, parse_certificate
 from broker.model.config import Values
 from broker.model.errors import CodecError, ConfigError
-from broker.model.tls_limits import TLS_FILE_BYTES_MAX
+from broker.model.secret_file import read_certificate_file, read_secret_file
 
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _KEY = re.compile(r"-----BEGIN (?:[A-Z]+ )?(?:ENCRYPTED )?PRIVATE KEY-----")
@@ -63,7 +62,7 @@ def read_key_store(settings: Values, where: str) -> KeyStore:
     password = settings.text_or_none("ssl.key.password")
     if location is not None:
         origin = f"{where}: ssl.keystore.location={location}"
-        data = _read(Path(location), origin)
+        data = read_secret_file(Path(location), f"{where}: ssl.keystore.location")
         if settings.text("ssl.keystore.type") == "PKCS12":
             pem = _from_pkcs12(data, settings.text_or_none("ssl.keystore.password"), origin)
             return _key_store(origin, pem, None)
@@ -83,14 +82,14 @@ def read_trust_store(settings: Values, where: str) -> TrustStore | None:
     location = settings.text_or_none("ssl.truststore.location")
     if location is not None:
         origin = f"{where}: ssl.truststore.location={location}"
-        data = _read(Path(location), origin)
+        data = read_certificate_file(Path(location), f"{where}: ssl.truststore.location")
         if settings.text("ssl.truststore.type") == "PKCS12":
             pem = _from_pkcs12(data, settings.text_or_none("ssl.truststore.password"), origin)
             return _trust_store(origin, pem)
         return _trust_store(origin, _text(data, origin))
-    pem = settings.text_or_none("ssl.truststore.certificates")
+    given = settings.text_or_none("ssl.truststore.certificates")
     origin = f"{where}: ssl.truststore.certificates"
-    return None if pem is None else _trust_store(origin, _lines(pem))
+    return None if given is None else _trust_store(origin, _lines(given))
 
 
 def _key_store(origin: str, pem: str, password: str | None) -> KeyStore:
@@ -124,20 +123,6 @@ def _split(found: re.Match[str]) -> str:
     begin, body, end = found.groups()
     body = "".join(body.split())
     return "\n".join((begin, *(body[at : at + 64] for at in range(0, len(body), 64)), end, ""))
-
-
-def _read(path: Path, origin: str) -> bytes:
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ConfigError(f"{origin}: it is not a file")
-            data = file.read(TLS_FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise ConfigError(f"{origin}: {error.strerror}") from None
-    if len(data) > TLS_FILE_BYTES_MAX:
-        raise ConfigError(f"{origin}: it has more than {TLS_FILE_BYTES_MAX} bytes")
-    return data
 
 
 def _text(data: bytes, origin: str) -> str:

@@ -126,6 +126,7 @@ class Cluster:
         assert listener is not None  # else the configuration is refused
         if listener.security.has_sasl:
             self.dialer.log_in_with(login_to_brokers(config, listener))
+        self._listener = listener
         self._nodes = Nodes(metadata, clock.monotonic_ms, listener=listener)
         self.links = Links(self._nodes, _links_max, self.dialer)
         address_of = partial(self._nodes.address_of, protocol="kafka")
@@ -265,7 +266,7 @@ class Cluster:
         lag_ms = self._config.integer("replica.lag.time.max.ms")
         in_sync = self._in_sync = InSync(node, _Led(topics), turn, settings, lag_ms)
         giving_up = self._giving_up = GivingUp(node, _Held(topics), settings)
-        probing = Probing(node)
+        probing = Probing(node, self._listener, self.dialer)
         replicating = self._replicating = Replicating(
             node,
             topics,

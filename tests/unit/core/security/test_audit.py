@@ -48,6 +48,7 @@ ACCOUNT = Account(PEER, ALICE, "User:bob", AccountChange.CREATE, "SCRAM-SHA-512"
         (decision("AlterConfigs", is_allowed=True), Kind.ADMINISTRATION),
         (decision("Describe", is_allowed=True), Kind.QUESTION),
         (decision("Read", is_allowed=True), Kind.ACCESS),
+        (decision("ClusterAction", is_allowed=True), Kind.ACCESS),
         (decision("Write", is_allowed=True), Kind.ACCESS),
         (decision("Read", is_allowed=False), Kind.DENIAL),
         (decision("Create", is_allowed=False), Kind.DENIAL),
@@ -59,7 +60,12 @@ def test_events_have_the_kinds_of_the_setting(event: Event, kind: Kind) -> None:
 
 def test_only_wanted_kinds_are_recorded() -> None:
     recorded: list[Event] = []
-    audit = Audit([Kind.DENIAL], (), lambda event: recorded.append(event) or False)
+
+    def refuse(event: Event) -> bool:
+        recorded.append(event)
+        return False
+
+    audit = Audit([Kind.DENIAL], (), refuse)
 
     assert audit(login())
     assert not audit(decision("Read", is_allowed=False))
@@ -71,10 +77,16 @@ def test_only_wanted_kinds_are_recorded() -> None:
 
 def test_of_excluded_principals_only_refusals_are_recorded() -> None:
     recorded: list[Event] = []
-    audit = Audit(list(Kind), [ALICE], lambda event: recorded.append(event) or True)
-    refusals = [login("wrong password"), decision("Read", is_allowed=False)]
 
-    assert all(map(audit, [login(), decision("Create", is_allowed=True), ACCOUNT, *refusals]))
+    def take(event: Event) -> bool:
+        recorded.append(event)
+        return True
+
+    audit = Audit(list(Kind), [ALICE], take)
+    refusals: list[Event] = [login("wrong password"), decision("Read", is_allowed=False)]
+    others: list[Event] = [login(), decision("Create", is_allowed=True), ACCOUNT]
+
+    assert all(map(audit, [*others, *refusals]))
 
     assert recorded == refusals
 
@@ -94,7 +106,7 @@ def taken(waiting: AuditQueue) -> list[Recorded]:
 
 def test_events_are_taken_in_order_until_they_are_written() -> None:
     waiting = queue()
-    events = [login(), login("wrong password"), ACCOUNT]
+    events: list[Event] = [login(), login("wrong password"), ACCOUNT]
     assert all(map(waiting.put, events))
 
     assert taken(waiting) == events

@@ -43,7 +43,7 @@ def test_a_whole_chain_is_in_order(key: bytes) -> None:
     checked = check([line + b"\n" for line in lines], key, is_whole=True)
 
     assert checked.fault == ""
-    assert (checked.count, checked.first) == (5, 1)
+    assert (checked.events, checked.first) == (5, 1)
     assert checked.head == Head(hash_of(lines[-1], key), 5)
     assert head_after(lines[-1], key) == checked.head
 
@@ -64,7 +64,7 @@ def test_a_changed_line_breaks_the_chain_after_it(place: int) -> None:
     checked = check(lines, b"", is_whole=True)
 
     assert checked.fault.startswith(f"line {place + 2} does not follow")
-    assert checked.count == place + 1
+    assert checked.events == place + 1
 
 
 def test_the_last_line_is_held_by_its_hash_only() -> None:
@@ -121,7 +121,7 @@ def test_a_part_of_a_chain_is_checked_from_its_first_line_on() -> None:
 
     assert "line 1 does not follow" in check(part, b"", is_whole=True).fault
     checked = check(part, b"", is_whole=False)
-    assert (checked.fault, checked.count, checked.first) == ("", 4, 3)
+    assert (checked.fault, checked.events, checked.first) == ("", 4, 3)
 
 
 def test_dropped_events_are_summed_up() -> None:

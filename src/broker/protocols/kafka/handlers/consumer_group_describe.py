@@ -1,6 +1,7 @@
 """ConsumerGroupDescribe, v0-1. v1 says which members speak the classic protocol (KIP-1099)."""
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from broker.core import access
@@ -10,7 +11,7 @@ from broker.core.scheduling.steps import StepBudget, in_steps
 from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
+from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, message, unique
 from broker.protocols.kafka.operations import NOT_ASKED, authorized, on_each
@@ -38,7 +39,7 @@ async def handle(
         try:
             access.check_group(session, Operation.DESCRIBE, group_id)
             group = await groups.consumer_group_describe(group_id)
-            _check_topics(session, group)
+            await _check_topics(session, group)
         except RequestError as error:
             refused = ConsumerGroupDescription(error.code, group_id, message(error) or "")
             return await _group(refused, NOT_ASKED)
@@ -49,11 +50,12 @@ async def handle(
     return {"groups": [await describe(group_id) async for group_id in in_steps(wanted, 1)]}
 
 
-def _check_topics(session: Session, group: ConsumerGroupDescription) -> None:
+async def _check_topics(session: Session, group: ConsumerGroupDescription) -> None:
     """Raise RequestError if a member subscribes to, or has, a topic that may not be described."""
-    names = dict.fromkeys(group.topic_names.values())
-    names.update((name, None) for each in group.members for name in each.member.topic_names)
-    for name in names:
+    if session.broker.security.authorizer is None:
+        return
+    names = (name for each in group.members for name in each.member.topic_names)
+    async for name in in_steps(chain(group.topic_names.values(), names), NAMES_READ_PER_STEP):
         access.check_topic(session, Operation.DESCRIBE, name)
 
 

@@ -76,13 +76,4 @@ def _find(session: Session, name: str | None, topic_id: bytes) -> Topic:
     return topic
 
 
-API = Api(
-    20,
-    "DeleteTopics",
-    range(7),
-    handle,
-    (
-        *on_each(Operation.DESCRIBE, ResourceType.TOPIC),
-        *on_each(Operation.DELETE, ResourceType.TOPIC),
-    ),
-)
+API = Api(20, "DeleteTopics", range(7), handle, on_each(Operation.DELETE, ResourceType.TOPIC))

@@ -44,6 +44,9 @@ async def _group(
             "error_code": errors.number(error.code),
             "error_message": message(error),
             "group_id": group_id,
+            "group_state": "",
+            "protocol_type": "",
+            "protocol_data": "",
             "members": [],
             "authorized_operations": NOT_ASKED,
         }
