@@ -29,6 +29,7 @@ NATIVE_MAY_IMPORT = (
     "broker.model.limits",
     "broker.model.log_results",
     "broker.model.security_limits",
+    "broker.model.tls_limits",
 )
 
 FILE_SYSCALLS = (
@@ -40,11 +41,13 @@ FILE_SYSCALLS = (
 FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "unlink"}
 MAY_USE_FILES = {
     "cli/audit.py": {"open"},  # the user's copy of an audit
+    "cli/cert.py": {"open", "read_bytes"},  # the user's authority and certificates
     "cli/metadata.py": {"read_text"},  # the user's export
     "cli/user.py": {"open"},  # a password, which may come from a pipe
     "client/secured.py": {"open"},  # the user's settings of a client
     "codec/schema.py": {"open"},  # its own table of messages
     "core/security/token_keys.py": {"open"},  # public keys of an authorization server
+    "core/tls/stores.py": {"open"},  # the user's keys and certificates
     "model/config_sources.py": {"read_text"},  # the user's settings
     "model/secret_file.py": {"open"},  # the user's keys and passwords
     "protocols/v1/importing/directory.py": {"open"},  # of another server, read sequentially

@@ -200,7 +200,7 @@ class _Channel:
     async def _open(self) -> None:
         try:
             async with asyncio.timeout(PEER_CONNECT_SECONDS):
-                reader, self._writer = await self._dialer.open(self.address, KAFKA)
+                reader, self._writer = await self._dialer.dial(self.address, KAFKA)
                 self._reading = asyncio.ensure_future(self._read(reader))
                 answer = await self._send("ApiVersions", 0, {}, float("inf")).answer
         except (OSError, EOFError, TimeoutError, UnicodeError) as error:
