@@ -47,12 +47,12 @@ MAY_USE_FILES = {
     "client/secured.py": {"open"},  # the user's settings of a client
     "codec/schema.py": {"open"},  # its own table of messages
     "core/security/token_keys.py": {"open"},  # public keys of an authorization server
-    "core/tls/stores.py": {"open"},  # the user's keys and certificates
     "model/config_sources.py": {"read_text"},  # the user's settings
     "model/secret_file.py": {"open"},  # the user's keys and passwords
     "protocols/v1/importing/directory.py": {"open"},  # of another server, read sequentially
     "segments/file.py": {"open"},  # reads a log whose broker is another process, or none
     "segments/index.py": {"open"},  # the same
+    "server/auditing.py": {"open"},  # the file of the audit
     "server/memory.py": {"read_text"},  # what the kernel says of control groups
     "storage/log_dir.py": {"open"},  # the lock between processes
     "storage/metadata/sqlite/database.py": {"unlink"},  # SQLite's own files
