@@ -18,7 +18,7 @@ from broker.model.scram import (
     MECHANISMS,
     ScramMechanism,
 )
-from broker.model.secret_file import read_password_file
+from broker.model.secret_file import check_secret_file
 
 if TYPE_CHECKING:
     from broker.client.connection import Client
@@ -231,7 +231,20 @@ def _password(file: Path | None) -> str:
     elif str(file) == "-":
         password = sys.stdin.readline(PASSWORD_FILE_BYTES_MAX).rstrip("\r\n")
     else:
-        password = read_password_file(file, "--password-file")
+        password = _first_line(file)
     if not password:
         raise ConfigError("the password is empty")
     return password
+
+
+def _first_line(file: Path) -> str:
+    """Return the first line of a file or pipe, which is read once: who else can read it is told."""
+    try:
+        check_secret_file(file, "--password-file")
+    except ConfigError as error:
+        print(f"broker: {error}", file=sys.stderr)
+    try:
+        with file.open(encoding="utf-8") as opened:
+            return opened.readline(PASSWORD_FILE_BYTES_MAX).rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--password-file={file}: it cannot be read: {error}") from None
