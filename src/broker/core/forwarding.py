@@ -13,10 +13,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from broker.core import access
 from broker.core.cluster.records import NO_LEADER
 from broker.core.scheduling.steps import in_steps
-from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.core.topics.rules import check_name
 from broker.core.topics.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
@@ -181,10 +179,9 @@ async def forwarded(  # noqa: PLR0913 (a request, and where it goes)
 async def accept_mark(session: Session, client_host: str, revision: int) -> None:
     """Take what follows on this connection as forwarded, and catch up with who forwards it.
 
-    A mark may come from anybody where no ACLs say who is a broker: its host is bounded, because
-    members of groups keep it. Raises RequestError for a client that is none.
+    The protocols need ClusterAction for it. Without ACLs a mark may come from anybody: its host is
+    bounded, because members of groups keep it.
     """
-    access.check_cluster(session, Operation.CLUSTER_ACTION)
     session.is_forwarded = True
     session.client_host = client_host[:FORWARDED_HOST_CHARS_MAX]
     if session.broker.links is not None:

@@ -23,6 +23,7 @@ from broker.model.config_sources import given_texts, nearest_name
 from broker.model.errors import ConfigError
 from broker.model.listener import PREFIX, ListenerConfig, parse_listeners, parse_protocol_map
 from broker.model.metadata_address import SQLITE, EtcdAddress, parse_metadata_address
+from broker.model.principal import parse_principals
 from broker.model.secret import HIDDEN, Secret
 from broker.model.settings import (
     BROKER_SETTINGS,
@@ -330,7 +331,17 @@ def _contradictions(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
         parse_metadata_address(values.text("polylog.metadata.store"))
     except ConfigError as error:
         yield ("polylog.metadata.store",), str(error)
+    yield from _wrong_principals(values)
     yield from _wrong_listeners(values)
+
+
+def _wrong_principals(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
+    for name in values.names:
+        if name == "super.users" or _setting_of(name) == "polylog.principal":
+            try:
+                parse_principals(values.text_or_none(name) or "")
+            except ConfigError as error:
+                yield (name,), f"{name}: {error}"
 
 
 _OF_LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")

@@ -27,3 +27,9 @@ def parse_principal(text: str) -> Principal:
     if not (colon and kind):
         raise ConfigError(f"{text!r:.100}: expected TYPE:NAME, for example User:alice")
     return Principal(kind, name)
+
+
+def parse_principals(text: str) -> frozenset[Principal]:
+    """Parse principals, separated by semicolons: their names may have commas."""
+    words = (word.strip() for word in text.split(";"))
+    return frozenset(parse_principal(word) for word in words if word)

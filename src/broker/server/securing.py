@@ -10,6 +10,7 @@ from broker.core.security.tokens import Tokens, TokenTimes
 from broker.core.security.users import Users
 from broker.model.clock import Clock
 from broker.model.config import Config
+from broker.model.principal import parse_principals
 
 if TYPE_CHECKING:
     from broker.core.security.authorizer import Authorizer
@@ -33,12 +34,12 @@ def _authorizer(config: Config, known: Metadata, table: TopicTable) -> "Authoriz
     if not config.text("authorizer.class.name"):
         return None
     # Imported where it is needed: a broker without an authorizer needs none of it.
-    from broker.core.security.authorizer import Authorizer, parse_super_users  # noqa: PLC0415
+    from broker.core.security.authorizer import Authorizer  # noqa: PLC0415
 
     return Authorizer(
         known.image.security,
         table,
-        super_users=parse_super_users(config.text("super.users")),
+        super_users={str(each) for each in parse_principals(config.text("super.users"))},
         allows_unlisted=config.flag("allow.everyone.if.no.acl.found"),
         decides_all=not {"access", "question"}.isdisjoint(config.words("polylog.audit.events")),
     )

@@ -18,6 +18,7 @@ from tests.support.acl_broker import (
     acl,
     create_acls,
 )
+from tests.support.broker_process import wait_until
 from tests.support.wire_client import ConnectionClosedError, WireClient
 from tests.support.wire_records import Batch
 from tests.support.wire_requests import create_topic
@@ -496,6 +497,34 @@ def test_sync_without_a_protocol_name_is_inconsistent_before_it_is_refused(
         answer = alice.request("SyncGroup", 5, {**MEMBER, "protocol_name": None})
 
     assert answer["error_code"] == 23
+
+
+def test_a_pattern_does_not_match_topics_that_are_hidden(
+    secured: AclBroker, admin: WireClient
+) -> None:
+    [found] = admin.request("Metadata", 12, {"topics": [{"name": "t"}]})["topics"]
+    body = {
+        "group_id": "pattern",
+        "member_id": "m",
+        "member_epoch": 0,
+        "rebalance_timeout_ms": 10_000,
+        "subscribed_topic_regex": "[tu]",
+        "topic_partitions": [],
+    }
+    rights = (acl("Read", GROUP, "pattern"), acl("Describe", TOPIC, "t"))
+    with secured.client() as alice, secured.acls(*rights):
+        assigned: list[bytes] = []
+
+        def is_assigned() -> bool:
+            answer = alice.request("ConsumerGroupHeartbeat", 1, body)
+            assert answer["error_code"] == 0, answer
+            parts = (answer["assignment"] or {"topic_partitions": []})["topic_partitions"]
+            assigned[:] = [each["topic_id"] for each in parts]
+            return bool(assigned)
+
+        wait_until(is_assigned, "the pattern is looked up")
+
+    assert assigned == [found["topic_id"]]
 
 
 def test_an_open_connection_sees_a_change_with_its_next_request(

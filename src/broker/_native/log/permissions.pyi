@@ -2,8 +2,6 @@ from typing import Final, Self, final
 
 from broker._native.log.topic_table import TopicTable
 
-__pyx_capi__: dict[str, object]  # what permissions.pxd declares
-
 READ: Final[int]
 WRITE: Final[int]
 DESCRIBE: Final[int]

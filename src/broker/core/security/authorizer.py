@@ -26,7 +26,7 @@ from broker.core.cluster.security_entries import Kind, SecurityEntries
 from broker.core.security import acls
 from broker.core.security.acls import Acl, AclIndex, Filter, Operation, ResourceType
 from broker.model.errors import StorageError
-from broker.model.principal import Principal, parse_principal
+from broker.model.principal import Principal
 from broker.model.security_limits import DECISIONS_KEPT_MAX
 
 _log = logging.getLogger(__name__)
@@ -189,9 +189,3 @@ def plain_host(host: str) -> str:
         return socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, host))
     except OSError:
         return host
-
-
-def parse_super_users(text: str) -> frozenset[str]:
-    """Parse `super.users`: principals, separated by semicolons; raises ConfigError."""
-    words = [word.strip() for word in text.split(";")]
-    return frozenset(str(parse_principal(word)) for word in words if word)

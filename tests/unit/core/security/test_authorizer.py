@@ -17,9 +17,9 @@ from broker.core.security.acls import (
     Permission,
     ResourceType,
 )
-from broker.core.security.authorizer import Authorizer, parse_super_users, plain_host
+from broker.core.security.authorizer import Authorizer, plain_host
 from broker.model import security_limits
-from broker.model.errors import ConfigError, StorageError
+from broker.model.errors import StorageError
 from broker.model.principal import ANONYMOUS, Principal
 from tests.oracles import authorizer_oracle
 from tests.support.memory_store import MemoryStore
@@ -421,15 +421,6 @@ def test_a_filter_matches_as_in_kafka(wanted: Filter, places: set[int]) -> None:
     found = {each for each in store.authorizer.find(wanted) if each is not None}
 
     assert found == {STORED[place] for place in places}
-
-
-def test_super_users_are_separated_by_semicolons_as_names_have_commas() -> None:
-    text = "User:CN=a,O=b; User:admin;;User:x:y"
-
-    assert parse_super_users(text) == {"User:CN=a,O=b", "User:admin", "User:x:y"}
-    assert parse_super_users("") == frozenset()
-    with pytest.raises(ConfigError):
-        parse_super_users("admin")
 
 
 def test_a_store_of_ten_thousand_entries_decides_by_the_few_that_matter() -> None:
