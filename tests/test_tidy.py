@@ -29,6 +29,7 @@ NATIVE_MAY_IMPORT = (
     "broker.model.limits",
     "broker.model.log_results",
     "broker.model.security_limits",
+    "broker.model.tls_limits",
 )
 
 FILE_SYSCALLS = (
@@ -40,6 +41,7 @@ FILE_SYSCALLS = (
 FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "unlink"}
 MAY_USE_FILES = {
     "cli/audit.py": {"open"},  # the user's copy of an audit
+    "cli/cert.py": {"open", "read_bytes"},  # the user's authority and certificates
     "cli/metadata.py": {"read_text"},  # the user's export
     "codec/schema.py": {"open"},  # its own table of messages
     "model/config_sources.py": {"read_text"},  # the user's settings

@@ -129,9 +129,10 @@ class Bench:
     def spent(self, work: Callable[[], float], pid: int | None = None) -> float:
         """Return the CPU seconds of the broker, or another process, by what `work` returns."""
         measured = pid or self.broker.process.pid
-        before = machine.process_seconds(measured)
+        read = machine.loop_seconds if pid is None else machine.process_seconds
+        before = read(measured)
         done = work()
-        return (machine.process_seconds(measured) - before) / done
+        return (read(measured) - before) / done
 
     def produced(self, *, has_tls: bool) -> float:
         """Write; return GB."""

@@ -40,7 +40,7 @@ cdef class TlsChannel:
     cdef bint has_input(self)
     cdef bint has_unsent(self) noexcept
     cdef void finish(self, int fd)
-    cdef ssize_t fetch(self, int fd, uint8_t* scratch, size_t size)
+    cdef ssize_t take_in(self, int fd, uint8_t* scratch, size_t size)
     cdef void give(self, uint8_t* data, size_t size)
     cdef int seal(self, uint8_t* data, ssize_t size)
     cdef bint check_first(self, const uint8_t* data, size_t size)

@@ -62,7 +62,7 @@ cdef size_t SCRATCH_BYTES = tls_limits.TLS_SCRATCH_BYTES
 cdef size_t PIECE_BYTES = tls_limits.TLS_PIECE_BYTES
 cdef size_t HANDSHAKE_PIECE_BYTES = tls_limits.TLS_HANDSHAKE_PIECE_BYTES
 cdef uint32_t CLIENT_HELLO_BYTES_MAX = tls_limits.TLS_CLIENT_HELLO_BYTES_MAX
-# The fatal alert that Kafka answers bytes with that are not TLS: internal_error.
+# What is answered to bytes that are not TLS: the fatal alert internal_error.
 cdef bytes NO_TLS_ALERT = bytes([21, 3, 3, 0, 2, 2, 80])
 
 
@@ -95,7 +95,7 @@ cdef class TlsChannel:
         cdef ssize_t count
         if self.flush(fd, 0) < 0:
             return self.fail("reset by the peer")
-        count = self.fetch(fd, scratch, HANDSHAKE_PIECE_BYTES)
+        count = self.take_in(fd, scratch, HANDSHAKE_PIECE_BYTES)
         if count == TLS_FAILED:
             return TLS_FAILED
         if count == 0:
@@ -136,7 +136,7 @@ cdef class TlsChannel:
             else:
                 # What is received fits into what is asked for, as the plaintext is shorter.
                 piece = min(SCRATCH_BYTES, max(size - have, PIECE_BYTES))
-                count = self.fetch(fd, scratch, piece)
+                count = self.take_in(fd, scratch, piece)
                 is_drained = 0 < count < <ssize_t>piece
                 given = 0
                 received = <size_t>max(count, 0)
@@ -149,7 +149,7 @@ cdef class TlsChannel:
             return self.fail("reset by the peer")
         return <ssize_t>have if have > 0 else count
 
-    cdef ssize_t fetch(self, int fd, uint8_t* scratch, size_t size):
+    cdef ssize_t take_in(self, int fd, uint8_t* scratch, size_t size):
         # Receives ciphertext: how many bytes, 0 at the end, or a TlsStatus.
         cdef ssize_t count = recv(fd, scratch, size, MSG_DONTWAIT)
         if count < 0:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from broker._native.kernel import heap
 from broker.cli.banner import banner
-from broker.model.address import Address
 from broker.model.clock import SystemClock
 from broker.model.config import Config, find_broker_setting, load, value_to_text
 from broker.model.config_sources import COMMAND_LINE
+from broker.model.listener import ListenerConfig
 from broker.model.secret_file import check_secret_file
 from broker.model.setting import Kind
 from broker.server.garbage_collection import bound_collections
@@ -81,8 +81,10 @@ def run(config: Config) -> int:
 
         return workers.run(config)
 
-    def announce(addresses: Sequence[Address], in_force: Config, cluster_id: str | None) -> None:
-        print(banner(addresses, in_force, None, cluster_id), flush=True)
+    def announce(
+        listeners: Sequence[ListenerConfig], in_force: Config, cluster_id: str | None
+    ) -> None:
+        print(banner(listeners, in_force, None, cluster_id), flush=True)
         bound_collections()
         gc.enable()
 

@@ -50,7 +50,7 @@ class Dialer:
         """Log in on every later connection of Kafka's protocol."""
         self._login = login
 
-    async def open(
+    async def dial(
         self, address: Address, protocol: str
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return a connection that is secured and logged in; OSError, EOFError or PeerError."""
@@ -93,7 +93,7 @@ class Dialer:
             await loop.create_connection(make, *place, ssl=self._context(), server_hostname=host)
 
     async def connect(self, address: Address) -> tuple[socket.socket, Channel | None]:
-        """Return a socket for Kafka's protocol that does not block, and its TLS; raises as `open`.
+        """Return a socket for Kafka's protocol that does not block, and its TLS; raises as `dial`.
 
         Everything that was received is in the channel.
         """

@@ -148,7 +148,7 @@ class Link:
     async def connect(self, address: Address, dialer: Dialer) -> None:
         """Connect, and let the other side detect the protocol."""
         async with asyncio.timeout(limits.PEER_CONNECT_SECONDS):
-            connecting = dialer.open(address, self.dialect.protocol)
+            connecting = dialer.dial(address, self.dialect.protocol)
             self._reader, self._writer = await connecting
         connected = self._writer.get_extra_info("socket")
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -31,7 +31,7 @@ from broker.model.limits import (
     PEER_REQUESTS_IN_FLIGHT_MAX,
 )
 
-_CLIENT_ID = "polylog-broker"
+CLIENT_ID = "polylog-broker"
 _SIZE_BYTES = 4
 _KEYS = {name: key for key, name in codec.API_KEYS.items()}
 _CODES: Final = {code.number: code for code in ErrorCode if code is not ErrorCode.DISK_FULL}
@@ -200,7 +200,7 @@ class _Channel:
     async def _open(self) -> None:
         try:
             async with asyncio.timeout(PEER_CONNECT_SECONDS):
-                reader, self._writer = await self._dialer.open(self.address, KAFKA)
+                reader, self._writer = await self._dialer.dial(self.address, KAFKA)
                 self._reading = asyncio.ensure_future(self._read(reader))
                 answer = await self._send("ApiVersions", 0, {}, float("inf")).answer
         except (OSError, EOFError, TimeoutError, UnicodeError) as error:
@@ -226,7 +226,7 @@ class _Channel:
         assert self._writer is not None
         self._correlation_id += 1
         frame = codec.request_frame(
-            api, version, body, correlation_id=self._correlation_id, client_id=_CLIENT_ID
+            api, version, body, correlation_id=self._correlation_id, client_id=CLIENT_ID
         )
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         in_flight = _InFlight(api, version, self._correlation_id, deadline, answer)

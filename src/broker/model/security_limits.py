@@ -41,3 +41,4 @@ DECISIONS_KEPT_MAX: Final = 20_000
 PERMITTED_TOPICS_MAX: Final = 8_192
 PERMITTED_TRANSACTIONAL_IDS_MAX: Final = 1_024
 ACLS_PER_STEP: Final = 500  # compared with a filter, about 1 ms
+REMOTE_APPEND_SECONDS: Final = 10  # until the leader has answered

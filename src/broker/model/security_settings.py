@@ -189,8 +189,8 @@ _AUDIT = (
     Setting("polylog.audit.topic.enable", Kind.BOOLEAN, True,
             doc="Whether the events are written to the topic __audit, too."),
     Setting("polylog.audit.topic.partitions", Kind.INT, 1, minimum=1, maximum=1000,
-            doc="Partitions of __audit when it is created. A broker writes to one that it leads: in"
-                " a cluster there should be as many as brokers, at least."),
+            doc="Partitions of __audit when it is created. A broker writes to one that it leads, or"
+                " else sends its events to the leader of the first."),
     Setting("polylog.audit.queue.events", Kind.INT, security_limits.AUDIT_QUEUE_EVENTS, minimum=16,
             maximum=1_000_000,
             doc="Events that wait to be written; more are dropped and counted."),

@@ -38,7 +38,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # nohup ignores SIGHU
 _log = logging.getLogger(__name__)
 
 # Prints where the broker listens, its configuration, and the id of its cluster; None: standalone.
-Announce: TypeAlias = Callable[[Sequence[Address], Config, str | None], None]
+Announce: TypeAlias = Callable[[Sequence[ListenerConfig], Config, str | None], None]
 
 
 def run(config: Config, announce: Announce) -> int:
@@ -161,9 +161,13 @@ class _Process:
             await services.stop()
             return self._stop.result()
         self._serve(listeners)
-        bound = [address for listener in listeners for address in listener.bound]
+        bound = [
+            listener.config._replace(address=address)
+            for listener in listeners
+            for address in listener.bound
+        ]
         if self._worker is None:
-            self._log_dir.write_holder(bound)
+            self._log_dir.write_holder(each.address for each in bound)
         if self._cluster is not None:
             self._cluster.advertise(self._advertised(listeners))
             self._cluster.member.when_refused(self._refused)
@@ -180,7 +184,7 @@ class _Process:
                 listener.close(self._loop)
             await services.stop()
 
-    async def _announce(self, announce: Announce, bound: Sequence[Address]) -> None:
+    async def _announce(self, announce: Announce, bound: Sequence[ListenerConfig]) -> None:
         """Announce that this broker is ready; one of a cluster is when it is registered."""
         cluster_id = None
         if self._cluster is not None:

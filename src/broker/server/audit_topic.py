@@ -1,6 +1,7 @@
 """The audit's lines in the topic `__audit`: records whose key is the id of the broker.
 
-A broker writes to the first partition that it leads. Lines wait here, a bounded number of them,
+A broker writes to the first partition that it leads, or sends its lines to the leader of the first
+one. Lines wait here, a bounded number of them,
 while the topic cannot be written; those that there is no room for are in the file only.
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from broker.codec.encoding import encode
 from broker.core.logs.log import Log
 from broker.core.logs.partition import append, wait_durable
+from broker.core.remote_appends import RemoteAppends
 from broker.core.service import Service
 from broker.core.topics.topic import Topic
 from broker.core.topics.topics import Topics
@@ -34,8 +36,11 @@ class AuditTopic(Service):
 
     name = "audit topic"
 
-    def __init__(self, topics: Topics, broker_id: int, clock: Clock) -> None:
-        """Write nothing yet."""
+    def __init__(
+        self, topics: Topics, broker_id: int, clock: Clock, others: RemoteAppends | None
+    ) -> None:
+        """Write nothing yet; `others` appends to what other brokers lead. None: there are none."""
+        self._others = others
         self._topics = topics
         self._key = str(broker_id).encode()
         self._clock = clock
@@ -52,7 +57,7 @@ class AuditTopic(Service):
 
     async def run(self) -> None:
         """Write lines; wait while the topic cannot be written."""
-        is_failing = False
+        failure = ""
         while True:
             await self._came.wait()
             self._came.clear()
@@ -60,12 +65,12 @@ class AuditTopic(Service):
                 try:
                     await self._write()
                 except (RequestError, StorageError) as error:
-                    if not is_failing:
+                    if str(error) != failure:
+                        failure = str(error)
                         _log.warning("the audit is in its file only, for now: error=%s", error)
-                    is_failing = True
                     await asyncio.sleep(AUDIT_TOPIC_RETRY_MS / 1000)
                 else:
-                    is_failing = False
+                    failure = ""
             self._report_left_out()
 
     async def stop(self) -> None:
@@ -86,7 +91,6 @@ class AuditTopic(Service):
     async def _write(self) -> None:
         """Write the oldest lines, as many as are one batch. Raises RequestError, StorageError."""
         topic = await self._topics.audit_topic()
-        log = _own_log(topic)
         bytes_max = min(batch_bytes_max(topic), AUDIT_TOPIC_BATCH_BYTES)
         count = _count_in(self._lines, bytes_max)
         rows = [(self._key, self._lines[place]) for place in range(count)]
@@ -97,22 +101,28 @@ class AuditTopic(Service):
             self._left_out += 1
             self._lines.popleft()
             return
-        result = append(log, topic.config, batch, now_ms)
+        await self._append(topic, batch, now_ms, count)
         for _ in rows:
             self._lines.popleft()
-        if not await wait_durable(log, result.base_offset + count):
-            self._left_out += count
-            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    async def _append(self, topic: Topic, batch: bytes, now_ms: int, count: int) -> None:
+        log = _own_log(topic)
+        if log is not None:
+            result = append(log, topic.config, batch, now_ms)
+            if not await wait_durable(log, result.base_offset + count):
+                raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
+        elif self._others is not None:
+            await self._others.append(topic.name, 0, batch)
+        else:
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-def _own_log(topic: Topic) -> Log:
-    """Return the log of the first partition that this broker leads; RequestError."""
+def _own_log(topic: Topic) -> Log | None:
+    """Return the log of the first partition that this broker leads, if it is in service."""
     for log in topic.led_logs:
         if log.is_led and not (log.is_loading or log.is_offline):
             return log
-    raise RequestError(
-        ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker leads no partition of {topic.name}"
-    )
+    return None
 
 
 def _count_in(lines: deque[bytes], bytes_max: int) -> int:

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+from broker.core.remote_appends import RemoteAppends
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.tasks import Tasks
 from broker.core.security.audit import Audit, Event, Kind
@@ -58,7 +59,7 @@ class Auditing(Service):
         """Write nothing yet.
 
         Args:
-            file: where events are written; `start` opens it.
+            file: where events are written; `start` reads its end.
             settings: how.
             producer: returns who writes them.
             clock: the time of events.
@@ -85,7 +86,7 @@ class Auditing(Service):
     def start(self) -> None:
         """Open the file and go on with its chain; StorageError."""
         self._producer = self._make_producer()
-        last = self._file.open()
+        last = self._file.resume()
         if last is not None:
             try:
                 self._head = head_after(last, self._key)
@@ -148,13 +149,17 @@ class Auditing(Service):
 
 
 def make_audit(
-    config: Config, log_dir: LogDir, topics: Topics, clock: Clock
+    config: Config,
+    log_dir: LogDir,
+    topics: Topics,
+    clock: Clock,
+    others: RemoteAppends | None,
 ) -> tuple[Audit, Sequence[Service]]:
     """Return what events are told to, and what writes them. Raises ConfigError."""
     kinds = [Kind(word) for word in config.words("polylog.audit.events")]
     topic = None
     if config.flag("polylog.audit.topic.enable"):
-        topic = AuditTopic(topics, log_dir.node_id, clock)
+        topic = AuditTopic(topics, log_dir.node_id, clock, others)
     auditing = _auditing(config, log_dir, clock, topic)
     audit = Audit(kinds, config.words("polylog.audit.excluded.principals"), auditing.put)
     return audit, ((auditing,) if topic is None else (topic, auditing))

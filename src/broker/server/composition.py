@@ -312,7 +312,7 @@ def compose(
     checkpoints = Checkpoints(
         logs.partitions, logs.topics, storage.opened.io_thread, small_files.write
     )
-    audit, guards = _audit(config, log_dir, logs.topics, clock)
+    audit, guards = _audit(config, log_dir, logs.topics, clock, cluster)
     security = make_security(config, opened.metadata, clock, logs.table)._replace(audit=audit)
     broker = make_broker(storage, logs, coordinators, checkpoints, security)
     protocols = attach_protocols(broker, small_files, checkpoints)
@@ -327,14 +327,15 @@ def compose(
 
 
 def _audit(
-    config: Config, log_dir: LogDir, topics: Topics, clock: Clock
+    config: Config, log_dir: LogDir, topics: Topics, clock: Clock, cluster: "Cluster | None"
 ) -> tuple["Audit | None", Sequence[Service]]:
     """Make the audit, and what writes it, if there is one."""
     if not config.words("polylog.audit.events"):
         return None, ()
     from broker.server.auditing import make_audit  # noqa: PLC0415 - hashes cost a start 10 ms
 
-    return make_audit(config, log_dir, topics, clock)
+    others = None if cluster is None else cluster.remote_appends()
+    return make_audit(config, log_dir, topics, clock, others)
 
 
 def services_of(parts: Composition, loop: Loop, more: Iterable[Service] = ()) -> Services:

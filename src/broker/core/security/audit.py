@@ -16,6 +16,9 @@ from typing import NamedTuple, TypeAlias
 
 from broker.model.security_limits import AUDIT_TEXT_CHARACTERS_MAX
 
+# Its records are events; who reads them makes no more of them.
+AUDIT_TOPIC = "__audit"
+
 
 class Peer(NamedTuple):
     """The client of a connection, and how it came."""
@@ -123,7 +126,19 @@ class Audit:
             return True
         if event.user in self._excluded and not is_refusal(event):
             return True
+        if _is_of_the_audit(event):
+            return True
         return self._put(event)
+
+
+def _is_of_the_audit(event: Event) -> bool:
+    """Whether it is about reading the audit's topic, or about writing what is there already."""
+    return (
+        isinstance(event, Decision)
+        and event.is_allowed
+        and event.resource_name == AUDIT_TOPIC
+        and kind_of(event) in (Kind.ACCESS, Kind.QUESTION)
+    )
 
 
 def is_refusal(event: Event) -> bool:

@@ -27,6 +27,7 @@ from broker.core.links import Links
 from broker.core.logs.log import Log, TransactionalLog
 from broker.core.partition_changes import PartitionChanges
 from broker.core.peers import Peers
+from broker.core.remote_appends import RemoteAppends
 from broker.core.replica_ends import ReplicaEnds
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.steps import complete_in_steps
@@ -163,6 +164,10 @@ class Cluster:
             RemoteAdmission(self._broker_id, find_log, coordinator_of, self._asking),
             when_leaders_change,
         )
+
+    def remote_appends(self) -> RemoteAppends:
+        """Return what appends records of this broker to what others lead."""
+        return RemoteAppends(self.view.leader_of, self._writing)
 
     def _brokers_changed(self, delta: Delta) -> None:
         if delta.brokers:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from broker.core.security.audit import (
+    AUDIT_TOPIC,
     Account,
     AccountChange,
     Audit,
@@ -89,6 +90,23 @@ def test_of_excluded_principals_only_refusals_are_recorded() -> None:
     assert all(map(audit, [*others, *refusals]))
 
     assert recorded == refusals
+
+
+def test_reading_the_audit_makes_no_more_of_it() -> None:
+    recorded: list[Event] = []
+
+    def take(event: Event) -> bool:
+        recorded.append(event)
+        return True
+
+    audit = Audit(list(Kind), (), take)
+    denied = decision("Read", is_allowed=False, name=AUDIT_TOPIC)
+    altered = decision("AlterConfigs", is_allowed=True, name=AUDIT_TOPIC)
+    for operation in ("Read", "Describe"):
+        assert audit(decision(operation, is_allowed=True, name=AUDIT_TOPIC))
+    assert all(map(audit, [denied, altered]))
+
+    assert recorded == [denied, altered]
 
 
 # ---- the queue -----------------------------------------------------------------------------------

@@ -23,12 +23,13 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core import access
+from broker.core.peers import CLIENT_ID as BROKER_CLIENT
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import StepBudget
 from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import led_log
-from broker.core.topics.topic import AUDIT_TOPIC
+from broker.core.topics.topic import AUDIT_TOPIC, Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PRODUCE_BYTES_PER_STEP, PRODUCE_NAME_BYTES
 from broker.protocols.base import Answer
@@ -119,7 +120,6 @@ async def _look_up(
 
 def _batch(request: "_Request", session: Session, place: Place, records: bytes | None) -> Batch:
     """Return a batch and the log that it is for; RequestError is the partition's answer."""
-    broker = session.broker
     if records is None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this partition twice")
     if request.body["acks"] not in _ACKS:
@@ -128,14 +128,18 @@ def _batch(request: "_Request", session: Session, place: Place, records: bytes |
         topic = access.topic_of_id(session, Operation.WRITE, place.topic_id)
     else:
         topic = access.topic_named(session, Operation.WRITE, place.name)
-    if topic.is_internal and not (
-        request.client_id == _ADMIN_CLIENT
-        and topic.name != AUDIT_TOPIC
-        and broker.config.flag("polylog.internal.topics.writable")
-    ):
+    if topic.is_internal and not _may_write_internal(request, session, topic):
         text = f"'{topic.name}' belongs to the broker"
         raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     return Batch(topic, led_log(topic, place.partition), records)
+
+
+def _may_write_internal(request: "_Request", session: Session, topic: Topic) -> bool:
+    if topic.name == AUDIT_TOPIC:  # another broker's events, which leads no partition of it
+        is_broker = request.client_id == BROKER_CLIENT
+        return is_broker and access.may_cluster(session, Operation.CLUSTER_ACTION)
+    is_admin = request.client_id == _ADMIN_CLIENT
+    return is_admin and session.broker.config.flag("polylog.internal.topics.writable")
 
 
 API = Api(
