@@ -23,13 +23,14 @@ def keys_of(clients: list[WireClient]) -> dict[bytes | None, list[bytes]]:
     """Return the lines in all partitions of the topic, by their keys."""
     found: dict[bytes | None, list[bytes]] = {}
     for partition in range(len(clients)):
-        for each in lines_of(clients[0], partition):
-            found.setdefault(each.key, []).append(each.value or b"")
+        for client in clients:
+            for each in lines_of(client, partition):
+                found.setdefault(each.key, []).append(each.value or b"")
     return found
 
 
 def lines_of(client: WireClient, partition: int) -> list[Record]:
-    """Return the records of a partition, whichever broker leads it."""
+    """Return the records of a partition; none from a broker that does not lead it."""
     wanted = fetch_body("__audit", partition, 0, FETCH_BYTES)
     [topic] = client.request("Fetch", 11, wanted)["responses"]
     [answer] = topic["partitions"]

@@ -57,7 +57,7 @@ class AuditTopic(Service):
 
     async def run(self) -> None:
         """Write lines; wait while the topic cannot be written."""
-        is_failing = False
+        failure = ""
         while True:
             await self._came.wait()
             self._came.clear()
@@ -65,12 +65,12 @@ class AuditTopic(Service):
                 try:
                     await self._write()
                 except (RequestError, StorageError) as error:
-                    if not is_failing:
+                    if str(error) != failure:
+                        failure = str(error)
                         _log.warning("the audit is in its file only, for now: error=%s", error)
-                    is_failing = True
                     await asyncio.sleep(AUDIT_TOPIC_RETRY_MS / 1000)
                 else:
-                    is_failing = False
+                    failure = ""
             self._report_left_out()
 
     async def stop(self) -> None:

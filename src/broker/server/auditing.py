@@ -59,7 +59,7 @@ class Auditing(Service):
         """Write nothing yet.
 
         Args:
-            file: where events are written; `start` opens it.
+            file: where events are written; `start` reads its end.
             settings: how.
             producer: returns who writes them.
             clock: the time of events.
@@ -86,7 +86,7 @@ class Auditing(Service):
     def start(self) -> None:
         """Open the file and go on with its chain; StorageError."""
         self._producer = self._make_producer()
-        last = self._file.open()
+        last = self._file.resume()
         if last is not None:
             try:
                 self._head = head_after(last, self._key)

@@ -36,7 +36,7 @@ class AuditFile:
         self._files_max = files_max
         self._size = 0
 
-    def open(self) -> bytes | None:
+    def resume(self) -> bytes | None:
         """Return the last line, without its line feed; None if there is no line anywhere.
 
         Raises StorageError when a file cannot be read, or is none of the audit's.

@@ -24,7 +24,7 @@ def recording() -> Iterator[None]:
 def opened(path: Path, *, files_max: int = 10, last: bytes | None = None) -> AuditFile:
     """Return the file of a path, whose last line is checked."""
     file = AuditFile(path, BYTES_MAX, files_max)
-    assert file.open() == last
+    assert file.resume() == last
     return file
 
 
