@@ -65,7 +65,7 @@ def test_replicas_are_copied_and_groups_served_over_logins(cluster: ClusterProce
         broker.launch()
     for broker in cluster.brokers.values():
         broker.wait_started()
-    conf = {
+    conf: dict[str, str | int | float | bool] = {
         "bootstrap.servers": cluster.bootstrap,
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "SCRAM-SHA-512",
@@ -84,7 +84,7 @@ def test_replicas_are_copied_and_groups_served_over_logins(cluster: ClusterProce
     group = {"group.id": "g", "auto.offset.reset": "earliest"}
     consumer = confluent_kafka.Consumer(conf | group)
     consumer.subscribe(["t"])
-    read = set()
+    read: set[object] = set()
     while len(read) < 100:
         message = consumer.poll(LIMIT_S)
         assert message is not None

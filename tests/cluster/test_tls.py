@@ -53,7 +53,7 @@ def test_replicas_and_forwarded_requests_go_over_the_listener_of_brokers(
     cluster: ClusterProcess, authority: Authority
 ) -> None:
     key = authority.key_store("client")
-    options = {
+    options: dict[str, str | int | float | bool] = {
         "bootstrap.servers": ",".join(secured(cluster, each).secure for each in cluster.brokers),
         "security.protocol": "SSL",
         "ssl.ca.location": str(authority.file),
@@ -84,7 +84,7 @@ def test_replicas_and_forwarded_requests_go_over_the_listener_of_brokers(
     cluster.kill(known.topics["copied"].partitions[0].leader)
     consumer = Consumer({**options, "group.id": "readers", "auto.offset.reset": "earliest"})
     consumer.subscribe(["copied"])
-    received = set()
+    received: set[bytes | None] = set()
     while len(received) < 600:
         record = consumer.poll(SECONDS)
         assert record is not None

@@ -54,6 +54,8 @@ from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.scheduling.tasks import Tasks
+from broker.core.security import Security
+from broker.core.security.users import Users
 from broker.core.session import Session
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.interfaces import Leadership, LeadsAll
@@ -690,6 +692,7 @@ class FakeBroker:
             appends=Tasks(1 << 62),
             long_answers=Admission(1 << 62, 0),
             response_cache=ResponseCache(lambda: self.topics.revision, 1 << 20),
+            security=Security(users=Users(self.metadata)),
         )
         self.topics.when_deleted(self.groups.topic_deleted)
         self.protocol = PROTOCOL()

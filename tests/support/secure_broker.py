@@ -32,7 +32,9 @@ class SecureBroker(BrokerProcess):
     ) -> None:
         """Make keys; `start` starts it. Brokers of a cluster share an authority."""
         self.authority = authority or Authority(folder / "keys")
-        self.key_store = self.authority.key_store(f"server-{folder.name}")
+        self.key_store = self.authority.key_store(
+            f"server-{folder.name}", subject=[("CN", "server")]
+        )
         keys = (
             f"ssl.keystore.location={self.key_store}",
             f"ssl.truststore.location={self.authority.file}",

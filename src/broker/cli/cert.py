@@ -81,7 +81,7 @@ def _run(parsed: argparse.Namespace) -> int:
         raise ConfigError(
             "broker cert needs the extra tls: pip install 'polylog-broker[tls]'"
         ) from None
-    os.umask(0o077)
+    before = os.umask(0o077)
     try:
         parsed.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         match parsed.command:
@@ -93,6 +93,8 @@ def _run(parsed: argparse.Namespace) -> int:
                 made = _make(parsed.directory, parsed.name, parsed.days, [])
     except OSError as error:
         raise ConfigError(f"{error.filename}: {error.strerror}") from None
+    finally:
+        os.umask(before)
     print(*made, sep="\n")
     return 0
 

@@ -20,12 +20,12 @@ from broker.core.configs.records import ChangedMeanwhile
 from broker.core.metadata import Metadata, change
 from broker.core.scheduling.steps import in_steps
 from broker.core.scheduling.tasks import Tasks
+from broker.core.security.audit import AUDIT_TOPIC
 from broker.core.topics import rules
 from broker.core.topics.interfaces import PartitionLogs
 from broker.core.topics.local_topics import LocalTopics
 from broker.core.topics.placing import Placed, Placing
 from broker.core.topics.topic import (
-    AUDIT_TOPIC,
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
     TRANSACTIONS_TOPIC,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import load_pem_x509_certificate
 
@@ -98,6 +99,7 @@ def test_keys_and_certificates_may_be_in_the_settings_themselves(
 def test_pkcs12_stores_are_read(authority: Authority, tmp_path: Path) -> None:
     pem = authority.pem([("CN", "p12")])
     key = serialization.load_pem_private_key(pem, None)
+    assert isinstance(key, EllipticCurvePrivateKey)
     certificate = load_pem_x509_certificate(pem[pem.index(b"-----BEGIN CERTIFICATE") :])
     store = pkcs12.serialize_key_and_certificates(
         b"one", key, certificate, None, serialization.BestAvailableEncryption(b"pw")

@@ -1,12 +1,14 @@
 """PLAIN: RFC 4616, with Kafka's messages."""
 
+from typing import Any
+
 import pytest
 
-from broker.core.security.sasl.outcome import Done, Refused, Step, Work
+from broker.core.security.sasl.outcome import Done, Refused, Work
 from broker.core.security.sasl.plain import Plain, StoredPassword
 
 
-def respond(message: bytes, stored: StoredPassword = lambda *_: None) -> Step:
+def respond(message: bytes, stored: StoredPassword = lambda *_: None) -> Any:
     return Plain({"alice": "secret", "bob": "p\u00e4ss"}, stored).begin().respond(message, 0)
 
 
