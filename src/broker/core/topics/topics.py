@@ -61,7 +61,6 @@ _AUDIT_CONFIG = {"cleanup.policy": "delete", "polylog.durability": "group-commit
 _INTERNAL_PARTITIONS = {
     OFFSETS_TOPIC: "offsets.topic.num.partitions",
     TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
-    AUDIT_TOPIC: "polylog.audit.topic.partitions",
 }
 
 
@@ -206,7 +205,8 @@ class Topics:
 
     async def audit_topic(self) -> Topic:
         """Return `__audit`, created if need be."""
-        return await self.get_or_create(AUDIT_TOPIC)
+        partitions = self._local.config.integer("polylog.audit.topic.partitions")
+        return await self.get_or_create(AUDIT_TOPIC, partitions)
 
     async def delete(self, topic: Topic) -> None:
         """Delete a topic, its configuration and its records."""
