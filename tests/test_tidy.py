@@ -43,7 +43,6 @@ MAY_USE_FILES = {
     "cli/audit.py": {"open"},  # the user's copy of an audit
     "cli/cert.py": {"open", "read_bytes"},  # the user's authority and certificates
     "cli/metadata.py": {"read_text"},  # the user's export
-    "cli/user.py": {"open"},  # a password, which may come from a pipe
     "client/secured.py": {"open"},  # the user's settings of a client
     "codec/schema.py": {"open"},  # its own table of messages
     "core/security/token_keys.py": {"open"},  # public keys of an authorization server

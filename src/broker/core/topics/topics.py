@@ -20,12 +20,12 @@ from broker.core.configs.records import ChangedMeanwhile
 from broker.core.metadata import Metadata, change
 from broker.core.scheduling.steps import in_steps
 from broker.core.scheduling.tasks import Tasks
+from broker.core.security.audit import AUDIT_TOPIC
 from broker.core.topics import rules
 from broker.core.topics.interfaces import PartitionLogs
 from broker.core.topics.local_topics import LocalTopics
 from broker.core.topics.placing import Placed, Placing
 from broker.core.topics.topic import (
-    AUDIT_TOPIC,
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
     TRANSACTIONS_TOPIC,
@@ -61,7 +61,6 @@ _AUDIT_CONFIG = {"cleanup.policy": "delete", "polylog.durability": "group-commit
 _INTERNAL_PARTITIONS = {
     OFFSETS_TOPIC: "offsets.topic.num.partitions",
     TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
-    AUDIT_TOPIC: "polylog.audit.topic.partitions",
 }
 
 
@@ -206,7 +205,8 @@ class Topics:
 
     async def audit_topic(self) -> Topic:
         """Return `__audit`, created if need be."""
-        return await self.get_or_create(AUDIT_TOPIC)
+        partitions = self._local.config.integer("polylog.audit.topic.partitions")
+        return await self.get_or_create(AUDIT_TOPIC, partitions)
 
     async def delete(self, topic: Topic) -> None:
         """Delete a topic, its configuration and its records."""

@@ -27,9 +27,10 @@ from broker.core.peers import CLIENT_ID as BROKER_CLIENT
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import StepBudget
 from broker.core.security.acls import Operation, ResourceType
+from broker.core.security.audit import AUDIT_TOPIC
 from broker.core.session import Session
 from broker.core.topics.lookup import led_log
-from broker.core.topics.topic import AUDIT_TOPIC, Topic
+from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PRODUCE_BYTES_PER_STEP, PRODUCE_NAME_BYTES
 from broker.protocols.base import Answer
