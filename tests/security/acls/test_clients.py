@@ -46,7 +46,7 @@ def consumed(secured: AclBroker, **config: object) -> KafkaError | None:
         message = consumer.poll(TIMEOUT_S)
         assert message is not None
         if message.error() is None:
-            consumer.commit(message, asynchronous=False)
+            consumer.commit(message=message, asynchronous=False)
         return message.error()
     finally:
         consumer.close()

@@ -1,6 +1,7 @@
 """ACLs in a cluster on etcd: a change takes effect on every broker, and they trust each other."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import cast
 
 import pytest
@@ -14,6 +15,14 @@ from tests.support.wire_client import WireClient
 from tests.support.wire_records import Batch
 
 SOON_S = 20.0  # a change is seen after some milliseconds
+
+
+def _is_answered(client: WireClient, code: int) -> bool:
+    return code_of(client, "t") == code
+
+
+def _is_written(client: LineClient) -> bool:
+    return "OK|" in client.command("PRODUCE lines a:value")
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +65,12 @@ def test_a_change_takes_effect_on_every_broker(cluster: ClusterProcess) -> None:
         assert create_acls(admin, entry) == [0]
         assert code_of(clients[0], "t") == 0, "in force here at the answer"
         for each in clients:
-            wait_until(lambda each=each: code_of(each, "t") == 0, "it is in force", SOON_S)
+            wait_until(partial(_is_answered, each, 0), "it is in force", SOON_S)
 
         assert delete_acls(admin, exact(entry)) == 1
         assert code_of(clients[0], "t") == 29
         for each in clients:
-            wait_until(lambda each=each: code_of(each, "t") == 29, "it is gone", SOON_S)
+            wait_until(partial(_is_answered, each, 29), "it is gone", SOON_S)
             each.close()
 
 
@@ -115,7 +124,7 @@ def test_a_request_that_is_forwarded_is_decided_where_the_client_is(
         for each in brokers(cluster):
             with LineClient(each.addresses["alice"]) as alice:
                 wait_until(
-                    lambda alice=alice: "OK|" in alice.command("PRODUCE lines a:value"),
+                    partial(_is_written, alice),
                     "it is in force",
                     SOON_S,
                 )
