@@ -44,6 +44,16 @@ PIECE_BYTES = 1 << 20
 GOAL = 1.3
 HANDSHAKE_GOAL = 1.2
 TOPIC = "topic"  # that of the requests of native_wire
+WRITTEN, READ = 0, 1  # partitions
+READ_BYTES = 40_000_000
+# Little is kept: the cost of a full page cache is not that of TLS.
+SETTINGS = (
+    "log.segment.bytes=50000000",
+    "log.retention.bytes=50000000",
+    "log.retention.ms=-1",  # the records are of a fixed time
+    "log.retention.check.interval.ms=200",
+    "log.segment.delete.delay.ms=0",
+)
 GB = 1e9
 
 
@@ -119,7 +129,8 @@ class Bench:
         self._context = broker.client_context()
         self._batch = records(1, size=BATCH_BYTES)
         with WireClient(broker.address) as client:
-            wire_requests.create_topic(client, TOPIC)
+            wire_requests.create_topic(client, TOPIC, 2)
+        self._fill(READ)
 
     def open(self, *, has_tls: bool) -> Connection:
         """Return a connection."""
@@ -134,10 +145,18 @@ class Bench:
         done = work()
         return (read(measured) - before) / done
 
+    def _fill(self, partition: int) -> None:
+        """Write what fetches read."""
+        connection = self.open(has_tls=False)
+        for _ in range(READ_BYTES // BATCH_BYTES):
+            connection.send(produce(7, (partition, self._batch), acks=1))
+            connection.frame()
+        connection.close()
+
     def produced(self, *, has_tls: bool) -> float:
         """Write; return GB."""
         connection = self.open(has_tls=has_tls)
-        request = produce(7, (0, self._batch), acks=1)
+        request = produce(7, (WRITTEN, self._batch), acks=1)
         count = self.size // BATCH_BYTES
         for number in range(count):
             connection.send(request)
@@ -151,7 +170,7 @@ class Bench:
     def fetched(self, *, has_tls: bool) -> float:
         """Read the same records again and again; return GB."""
         connection = self.open(has_tls=has_tls)
-        wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": FETCH_BYTES}
+        wanted = {"partition": READ, "fetch_offset": 0, "partition_max_bytes": FETCH_BYTES}
         request = fetch(11, wanted, max_bytes=FETCH_BYTES)
         received = 0
         while received < self.size:
@@ -217,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     figures: dict[str, list[tuple[float, float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        broker = SecureBroker(Path(folder))
+        broker = SecureBroker(Path(folder), settings=SETTINGS)
         broker.start()
         try:
             bench = Bench(broker, options.megabytes * 1_000_000)

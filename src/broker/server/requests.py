@@ -31,6 +31,7 @@ _ORDINARY = frozenset(
         "the broker is stopping",
         "closed after its last reply",
         "no TLS connection",
+        "closed without an end of TLS",
     )
 )
 
