@@ -15,7 +15,7 @@ from tests.support.login_client import LoginClient, is_served
 from tests.test_documents import client_snippet, code_blocks, run
 from tests.test_readme_clusters import At, ports_in_a_row, shell
 
-PASSWORD = "her password"  # noqa: S105
+PASSWORD = "her password"
 USER_COMMAND = "broker user create alice"
 TOPIC_DENIED = 29
 

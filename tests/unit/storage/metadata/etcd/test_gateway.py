@@ -127,7 +127,7 @@ def test_calls_at_once_whose_token_has_expired_share_a_new_one() -> None:
 
         async with endpoint(answer) as etcd:
             gateway = Gateway([etcd], credentials=Credentials("root", Secret("secret")))
-            gateway._token = "expired"  # noqa: S105
+            gateway._token = "expired"
             calls = (gateway.call("kv/txn", {}, seconds=5, changes=True) for _ in range(8))
             assert await asyncio.gather(*calls) == [{"count": "0"}] * 8
             await gateway.close()

@@ -242,7 +242,7 @@ def test_calls_and_a_watch_with_a_token_that_etcd_has_forgotten_ask_for_another(
         assert not watching.done()
         watching.cancel()
         await asyncio.wait([watching])
-        gateway._token = "unknown.1"  # noqa: S105 (as a token of a member that has expired it)
+        gateway._token = "unknown.1"
         async with aclosing(store.watch(b"", revision)) as watch:
             assert (await anext(watch)).revision == revision
         await store.close()
