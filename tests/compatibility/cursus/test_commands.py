@@ -100,8 +100,10 @@ def configs_of(wire: WireClient, topic: str) -> dict[str, str]:
         ),
         (
             "AUTH principal=bob token=t",
-            "ERROR: authentication_failed mechanism=PLAIN"
-            ' reason="there is no authentication on this listener"',
+            (
+                "ERROR: authentication_failed mechanism=PLAIN"
+                ' reason="there is no authentication on this listener"'
+            ),
         ),
         ("AUTH principal=bob", "ERROR: invalid_auth command=AUTH"),
         ("LIST_CLUSTER", "ERROR: distribution_not_enabled"),
