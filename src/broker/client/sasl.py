@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from broker.model.errors import PeerError
+from broker.model.sasl_limits import CLIENT_ITERATIONS_MAX
 from broker.model.scram import (
     MECHANISMS,
     ScramMechanism,
@@ -29,7 +30,6 @@ PLAIN: Final = "PLAIN"
 CLIENT_MECHANISMS: Final = (PLAIN, *MECHANISMS)
 _HEADER: Final = "n,,"
 _NONCE_BYTES: Final = 24
-_ITERATIONS_MAX: Final = 1_000_000
 
 
 class Credentials(NamedTuple):
@@ -100,12 +100,16 @@ class _ScramLogin:
             return None
         fields = _fields(message)
         try:
-            nonce, salt, iterations = fields["r"], b64decode(fields["s"]), int(fields["i"])
+            nonce, salt, iterations = (
+                fields["r"],
+                b64decode(fields["s"], validate=True),
+                int(fields["i"]),
+            )
         except (KeyError, ValueError) as error:
             raise PeerError("the broker's message is not one of SCRAM") from error
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
             raise PeerError("the broker's nonce does not begin with the client's")
-        if not 0 < iterations <= _ITERATIONS_MAX:
+        if not 0 < iterations <= CLIENT_ITERATIONS_MAX:
             raise PeerError(f"the broker asks for {iterations} iterations")
         salted = salted_password(self._mechanism, self._password, salt, iterations)
         credential = credential_of(self._mechanism, salted, salt, iterations)

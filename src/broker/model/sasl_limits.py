@@ -27,6 +27,8 @@ TOKEN_KEYS_MAX = 64
 TOKEN_KEYS_BYTES_MAX = 256 * KIB
 TOKEN_KEYS_FETCH_SECONDS = 10  # of one attempt
 TOKEN_KEYS_AGAIN_SECONDS = 10  # between two fetches
+# What a server may make a client compute: 0.5 s.
+CLIENT_ITERATIONS_MAX = 1_000_000
 CLIENT_CONFIG_BYTES_MAX = 1 << 20  # a client's file of settings, with its certificates
 PASSWORD_FILE_BYTES_MAX = 4 * KIB
 USER_NAME_BYTES_MAX = 255
