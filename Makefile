@@ -44,7 +44,7 @@ $(VENV)/.built: $(VENV)/.tools $(SOURCES)
 	touch $@
 
 $(VENV)/.test: $(VENV)/.tools
-	$(PIP) install $(call requirements,[each for name in ("codec"$(,) "plot"$(,) "spark"$(,) "tls"$(,) "test") \
+	$(PIP) install $(call requirements,[each for name in ("codec"$(,) "oauth"$(,) "plot"$(,) "spark"$(,) "tls"$(,) "test") \
 		for each in extra[name] if not each.startswith("polylog")])
 	touch $@
 

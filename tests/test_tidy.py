@@ -42,6 +42,7 @@ FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", 
 MAY_USE_FILES = {
     "cli/audit.py": {"open"},  # the user's copy of an audit
     "cli/cert.py": {"open", "read_bytes"},  # the user's authority and certificates
+    "cli/user.py": {"open"},  # the files that a user has passwords in
     "cli/metadata.py": {"read_text"},  # the user's export
     "client/secured.py": {"open"},  # the user's settings of a client
     "codec/schema.py": {"open"},  # its own table of messages
@@ -51,7 +52,6 @@ MAY_USE_FILES = {
     "protocols/v1/importing/directory.py": {"open"},  # of another server, read sequentially
     "segments/file.py": {"open"},  # reads a log whose broker is another process, or none
     "segments/index.py": {"open"},  # the same
-    "server/auditing.py": {"open"},  # the file of the audit
     "server/memory.py": {"read_text"},  # what the kernel says of control groups
     "storage/log_dir.py": {"open"},  # the lock between processes
     "storage/metadata/sqlite/database.py": {"unlink"},  # SQLite's own files

@@ -10,6 +10,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
+from tests.support.private_file import write_private
+
 HOSTS = ("localhost", "127.0.0.1", "::1")
 _OIDS = {
     "CN": NameOID.COMMON_NAME,
@@ -53,8 +55,8 @@ class Authority:
     ) -> Path:
         """Write NAME.pem, a key and its certificate, and return its path; `days` may be past."""
         path = self.folder / f"{name}.pem"
-        path.write_bytes(self.pem(subject or [("CN", name)], hosts, days, is_rsa, password))
-        return path
+        pem = self.pem(subject or [("CN", name)], hosts, days, is_rsa, password)
+        return write_private(path, pem)
 
     def pem(
         self,

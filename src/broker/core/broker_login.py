@@ -15,10 +15,10 @@ from broker.codec.messages import read_response, request_frame
 from broker.core.dialing import Exchange, Login
 from broker.model.config import Config
 from broker.model.errors import ConfigError, PeerError
+from broker.model.identifiers import BROKERS_CLIENT_ID
 from broker.model.jaas import parse_jaas
 from broker.model.listener import ListenerConfig
 
-_CLIENT_ID: Final = "polylog-broker"
 _SIZE_BYTES: Final = 4
 
 
@@ -55,5 +55,5 @@ async def _log_in(credentials: Credentials, exchange: Exchange) -> None:
 async def _ask(
     exchange: Exchange, api: str, version: int, body: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    frame = request_frame(api, version, body, client_id=_CLIENT_ID)
+    frame = request_frame(api, version, body, client_id=BROKERS_CLIENT_ID)
     return read_response(api, version, await exchange(frame[_SIZE_BYTES:])).body

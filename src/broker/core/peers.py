@@ -25,13 +25,13 @@ from broker.codec import Fields
 from broker.core.dialing import KAFKA, Dialer
 from broker.model.address import Address
 from broker.model.errors import CodecError, ErrorCode, PeerError, Unreachable
+from broker.model.identifiers import BROKERS_CLIENT_ID
 from broker.model.limits import (
     CODEC_FRAME_BYTES_MAX,
     PEER_CONNECT_SECONDS,
     PEER_REQUESTS_IN_FLIGHT_MAX,
 )
 
-CLIENT_ID = "polylog-broker"
 _SIZE_BYTES = 4
 _KEYS = {name: key for key, name in codec.API_KEYS.items()}
 _CODES: Final = {code.number: code for code in ErrorCode if code is not ErrorCode.DISK_FULL}
@@ -226,7 +226,7 @@ class _Channel:
         assert self._writer is not None
         self._correlation_id += 1
         frame = codec.request_frame(
-            api, version, body, correlation_id=self._correlation_id, client_id=CLIENT_ID
+            api, version, body, correlation_id=self._correlation_id, client_id=BROKERS_CLIENT_ID
         )
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         in_flight = _InFlight(api, version, self._correlation_id, deadline, answer)

@@ -23,7 +23,6 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core import access
-from broker.core.peers import CLIENT_ID as BROKER_CLIENT
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import StepBudget
 from broker.core.security.acls import Operation, ResourceType
@@ -32,6 +31,7 @@ from broker.core.session import Session
 from broker.core.topics.lookup import led_log
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.identifiers import BROKERS_CLIENT_ID
 from broker.model.limits import PRODUCE_BYTES_PER_STEP, PRODUCE_NAME_BYTES
 from broker.protocols.base import Answer
 from broker.protocols.kafka import produce_response, transactions
@@ -137,7 +137,7 @@ def _batch(request: "_Request", session: Session, place: Place, records: bytes |
 
 def _may_write_internal(request: "_Request", session: Session, topic: Topic) -> bool:
     if topic.name == AUDIT_TOPIC:  # another broker's events, which leads no partition of it
-        is_broker = request.client_id == BROKER_CLIENT
+        is_broker = request.client_id == BROKERS_CLIENT_ID
         return is_broker and access.may_cluster(session, Operation.CLUSTER_ACTION)
     is_admin = request.client_id == _ADMIN_CLIENT
     return is_admin and session.broker.config.flag("polylog.internal.topics.writable")
