@@ -468,6 +468,27 @@ def test_a_new_leader_starts_its_epoch_at_its_end_and_keeps_its_high_watermark(
     assert batches(replicas.leader.read_for_replica(2, 1 << 20)) == [placed(BATCH, 2, 2)]
 
 
+def test_a_leader_whose_epoch_is_raised_keeps_what_waits_and_forgets_what_replicas_have(
+    replicas: Replicas,
+) -> None:
+    kept: list[bool] = []
+    replicated: list[bool] = []
+    fill(replicas, 1)
+    replicas.leader.report(2, 1)
+    replicas.leader.when_durable(1, replicated.append)
+    replicas.leader.when_kept(2, kept.append)
+
+    replicas.elect(1)
+
+    assert replicas.leader.is_led
+    assert [each[:3] for each in replicas.leader.replica_states()] == [(2, -1, -1), (3, -1, -1)]
+    replicas.leader.report(3, 1)
+    assert (replicated, kept) == ([], [])  # what replica 2 has told does not count
+    replicas.leader.report(2, 1)
+    fill(replicas, 1)
+    assert (replicated, kept) == ([True], [True])
+
+
 def test_a_leader_is_caught_up_once_all_before_its_epoch_is_below_the_high_watermark(
     replicas: Replicas,
 ) -> None:

@@ -2,7 +2,7 @@
 
 at every change of the store
 a state changes by one partition epoch, and by one leader epoch if and only if another
-broker, or another incarnation of it, leads
+broker, or another incarnation of it, leads, or replicas are removed
 a new leader was in the ISR or ELR, unless all brokers share one data directory, or an unclean
 election is allowed or wanted by an operator; then nobody that has told to have more is passed
 over, and only what the new leader lacks is lost
@@ -155,7 +155,8 @@ class Audit:
         is_same = (old.leader, old.broker_epoch) == (new.leader, new.broker_epoch)
         if new.partition_epoch != old.partition_epoch + 1:
             raise Violation(f"the partition epoch is wrong, {shown}")
-        if new.leader_epoch != old.leader_epoch + (not is_same):
+        is_begun = not is_same or not set(old.replicas) <= set(new.replicas)
+        if new.leader_epoch != old.leader_epoch + is_begun:
             raise Violation(f"the leader epoch is wrong, {shown}")
         if is_same:
             return

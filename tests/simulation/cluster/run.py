@@ -54,7 +54,7 @@ class Scenario(NamedTuple):
     frees_at_death: bool | None = None  # whether a lease ends with its process
     joiner_loss_rate: float | None = None  # of the disks of those that are added to an ISR
     joiner_slow_rate: float = 0.1  # of those themselves
-    configure_rate: float = 0.0  # of other settings among what clients do, besides the usual
+    lower_rate: float = 0.0  # among what clients do, of a lower setting of a topic with an ELR
 
 
 ANY = Scenario()
@@ -358,14 +358,15 @@ class ClusterSimulation:
             return
         name = rng.choice(named)
         kind = rng.random()
-        if rng.random() < self._scenario.configure_rate:
-            self._configure(broker, name)
+        eligible = self._eligible(broker) if rng.random() < self._scenario.lower_rate else ""
+        if eligible:
+            self._configure(broker, eligible, 1)
         elif kind < 0.25:
             self._enlarge(broker, name)
         elif kind < 0.4:
             self._delete(broker, name)
         elif kind < 0.55:
-            self._configure(broker, name)
+            self._configure(broker, name, rng.randint(1, 3))
         elif not self.settings.is_shared:
             self._reassign(broker, name)
             if rng.random() < 0.3:
@@ -380,14 +381,22 @@ class ClusterSimulation:
         if self.brokers and not self.settings.is_shared:
             self.rng.choice(self.brokers).produce(self._records)
 
-    def _configure(self, broker: SimulatedBroker, name: str) -> None:
-        min_isr = self.rng.randint(1, 3)
+    def _configure(self, broker: SimulatedBroker, name: str, min_isr: int) -> None:
         self.note(f"{broker.name} sets min.insync.replicas of {name}: {min_isr}")
         self.audit.configured.add(name)
         config = config_records.operation(
             metadata.topic_config_key(name), {"min.insync.replicas": str(min_isr)}
         )
         self.store.transact(broker.process, Transaction([], [config]), lambda _: None)
+
+    @staticmethod
+    def _eligible(broker: SimulatedBroker) -> str:
+        """Return the name of a topic with an ELR, "" if there is none."""
+        image = broker.image
+        for topic_id, states in image.stored.items():
+            if topic_id in image.topics and any(each.state.elr for each in states.values()):
+                return image.topics[topic_id].name
+        return ""
 
     def _reassign(self, broker: SimulatedBroker, name: str) -> None:
         rng, image = self.rng, broker.image

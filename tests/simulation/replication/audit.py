@@ -58,6 +58,7 @@ class ReplicationAudit:
         self.committed_end: dict[Item, int] = defaultdict(int)
         self.latest: dict[Item, int] = defaultdict(int)  # the highest answer
         self.deleted: dict[Item, int] = defaultdict(int)  # below it clients have deleted records
+        self._ever_deleted: dict[Item, int] = defaultdict(int)  # the same, before any loss
         self.acknowledged_count = 0
         # Brokers whose disk was lost, until they are members of the ISR again.
         self.wiped: dict[Item, set[int]] = defaultdict(set)
@@ -270,7 +271,9 @@ class ReplicationAudit:
         before = self._states.get(item, placed)
         self._states[item] = state
         leader = state.leader
-        is_elected = leader != NO_LEADER and state.leader_epoch != before.leader_epoch
+        is_removal = not set(before.replicas) <= set(state.replicas)
+        is_begun = state.leader_epoch != before.leader_epoch
+        is_elected = leader != NO_LEADER and is_begun and not is_removal
         if is_elected and self._is_unclean(item, leader, before):
             self._lose(item, state)
         self.wiped[item].difference_update(each for each in state.isr if each not in before.isr)
@@ -303,7 +306,9 @@ class ReplicationAudit:
             each.sequence: at for at, each in kept.items() if each.sequence is not None
         }
         self.latest[item] = min(self.latest[item], end)
-        self.deleted[item] = min(self.deleted[item], end)
+        # One that an earlier election has passed over may have what was deleted before that.
+        deleted = self._ever_deleted[item] = max(self._ever_deleted[item], self.deleted[item])
+        self.deleted[item] = min(deleted, end)
         self.wiped[item].discard(state.leader)
         self.losses[item] += 1
         self._unclean[item] = state.leader_epoch

@@ -35,6 +35,7 @@ BEAT_MS = 100
 CHECKPOINT_MS = 2_000
 STOP_MS = 1_500  # how long a leader that hands over waits for its successor
 PER_PARTITION_BYTES = 4_000
+OUT_OF_RANGE = "out of range"
 
 
 class Asked(NamedTuple):
@@ -356,10 +357,10 @@ class ReplicatedBroker(SimulatedBroker):
         self._stopped(item, self.process.now_ms() + STOP_MS)
 
     def _stopped(self, item: Item, due_ms: int) -> None:
-        log = self.logs[item]
         state = self.image.state(*item)
         if state is None or not self._leads(state) or self._state(item) is not None:
             return
+        log = self.logs[item]
         if log.high_watermark < log.log_end_offset and self.process.now_ms() < due_ms:
             self.process.after(20, lambda: self._stopped(item, due_ms))
             return
@@ -463,11 +464,12 @@ class ReplicatedBroker(SimulatedBroker):
     def _ask(self, leader: int, request: ReplicaRequest) -> None:
         self._count += 1
         number = self._numbers[leader] = self._count
+        copied = {each.item: (each.leader_epoch, self.logs[each.item]) for each in request.asked}
 
         def answered(answer: list[Answered]) -> None:
             if self._numbers.get(leader) == number:
                 del self._numbers[leader]
-                self._take_answer(leader, request, answer)
+                self._take_answer(leader, copied, answer)
 
         def give_up() -> None:
             if self._numbers.get(leader) == number:
@@ -488,16 +490,19 @@ class ReplicatedBroker(SimulatedBroker):
         self.sim.network.send((self.broker_id, leader), arrive)
         self.later(ASK_AGAIN_MS, give_up)
 
-    def _take_answer(self, leader: int, request: ReplicaRequest, answer: list[Answered]) -> None:
-        epochs = {each.item: each.leader_epoch for each in request.asked}
+    def _take_answer(
+        self, leader: int, copied: dict[Item, tuple[int, Any]], answer: list[Answered]
+    ) -> None:
+        """Take what a leader has said of logs; of one that is gone, nothing counts."""
         if not answer or any(each.error for each in answer):
             self._quiet[leader] = self.process.now_ms() + 30
             self.later(30, self._ask_all)
         for each in answer:
-            log = self.logs.get(each.item)
-            if log is None or each.item in self._loading:
+            epoch, log = copied[each.item]
+            is_there = self.logs.get(each.item) is log
+            if not is_there or each.item in self._loading:
                 continue
-            if not log.is_follower or log.known_epoch != epochs[each.item]:
+            if not log.is_follower or log.known_epoch != epoch:
                 continue
             if each.error:
                 if each.log_start > log.log_end_offset:
@@ -505,7 +510,7 @@ class ReplicatedBroker(SimulatedBroker):
             elif each.diverging is not None:
                 self._change(each.item, log, self.cut_point(log, each.diverging))
             else:
-                self.append(log, each, epochs[each.item])
+                self.append(log, each, epoch)
         self._ask_all()
 
     def is_repaired(self, log: Any) -> bool:
@@ -614,7 +619,7 @@ class ReplicatedBroker(SimulatedBroker):
             self.note(log, replica, asked.offset)
         first = self._first_of(log)
         if not first <= asked.offset <= log.log_end_offset:
-            return Answered(item, "out of range", log_start=first)
+            return Answered(item, OUT_OF_RANGE, log_start=first)
         data = log.read_for_replica(asked.offset, PER_PARTITION_BYTES)
         watermark = self.watermark_of(log)
         return Answered(item, data=data, watermark=watermark, log_start=log.log_start_offset)
@@ -703,7 +708,7 @@ class ReplicatedBroker(SimulatedBroker):
 
     def may_acknowledge(self, item: Item, epoch: int, *, is_good: bool) -> bool:
         """Return whether a batch of an epoch may be acknowledged at this moment."""
-        return is_good and self.serves(item) and bool(self.logs[item].known_epoch == epoch)
+        return is_good and self.serves(item) and bool(self.logs[item].known_epoch >= epoch)
 
     def await_written(self, log: Any, acks: int, end: int, written: Callable[[bool], None]) -> None:
         """Call back when a batch is where the client wants to have it."""
@@ -716,6 +721,8 @@ class ReplicatedBroker(SimulatedBroker):
         """Return what a consumer may see."""
         if not self.serves(item):
             done("not led", b"")
+        elif offset > self.logs[item].log_end_offset:
+            done(OUT_OF_RANGE, b"")
         else:
             log = self.logs[item]
             done("", self.visible(log, max(offset, log.log_start_offset)))

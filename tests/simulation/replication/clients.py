@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.core.cluster import election, eligibility
 from tests.simulation.replication.batches import produced
+from tests.simulation.replication.broker import OUT_OF_RANGE
 from tests.simulation.replication.network import CLIENTS
 from tests.simulation.violation import Violation
 
@@ -166,6 +167,8 @@ class Consumer:
                 error, data = await ask(
                     sim, item, lambda broker, done: broker.read(item, self.position, done)
                 )
+                if error == OUT_OF_RANGE and self._losses == sim.replicas.losses[item]:
+                    raise Violation(f"{item} ends below {self.position}, which was read")
                 if not error:
                     self.position = sim.replicas.read(item, self.position, data)
                 if rng.random() < 0.05:

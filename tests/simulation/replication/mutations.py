@@ -342,7 +342,15 @@ WIPED = Scenario(
 DAMAGED = Scenario(faults={"damage": 3, "kill": 1}, interval_ms=1_000, segment_bytes=4_096)
 # Each of two is eligible while the other one leads alone, and has what that one lacks.
 ALTERNATING = Scenario(size=2, factor=2, min_isr=2, faults={"lone": 3, "last": 2}, interval_ms=300)
-OFFICE = Scenario(faults={"stop": 3, "kill": 1}, interval_ms=1_000, lag_rate=0.3)
+# The controller has much to write whenever it loses its office.
+OFFICE = Scenario(
+    size=4,
+    reassigns=True,
+    faults={"stop": 3, "drain": 1, "kill": 1},
+    interval_ms=1_000,
+    controller_rate=0.8,
+    lag_rate=0.0,
+)
 REASSIGNED = Scenario(reassigns=True)
 UNCLEAN = Scenario(
     size=3,
@@ -399,7 +407,7 @@ MUTATIONS = {
     "damaged records stay in a copy": Mutation(_keep_what_is_damaged, 5, DAMAGED),
     "any live replica is elected": Mutation(_elect_any_replica, 1),
     "a controller writes after its term": _of_cluster(
-        "a controller writes after its term", 2, OFFICE
+        "a controller writes after its term", 23, OFFICE
     ),
     "newer states are overwritten": _of_cluster("newer states are overwritten", 1),
     "any incarnation of the leader leads": Mutation(_lead_with_any_incarnation, 4),

@@ -152,6 +152,7 @@ class Controller(Machine):
         self._topic_settings = TopicSettings(image, lambda: settings.defaults)
         self._growth: Growth | None = None
         self.growths = 0  # partitions that were found to get more replicas, until that is logged
+        # The replicas that partitions get, until they have them or cannot: a write may be lost.
         self._growing: dict[Item, Replicas] = {}
         self._is_growth_due = bool(self._factors)
         self._order: list[int] = []
@@ -338,9 +339,11 @@ class Controller(Machine):
         most_first = self._most_first.pop(item, ())
         if changed is not None and _is_unclean(found, changed) and not self._settings.is_shared:
             self._unclean.decided(item, found.state, changed, most_first)
-        target = self._growing.pop(item, None)
+        target = self._growing.get(item)
         if changed is None and target is not None:
             changed = grown(found, target)
+            if changed is None:
+                del self._growing[item]
         if item in self._preferring:
             self._preferring.discard(item)
             if changed is None:

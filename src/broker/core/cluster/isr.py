@@ -7,7 +7,8 @@
     written           the image has it in the ISR            member    yes
     joining, written  the image has another incarnation of   out       no
                       it, or none; or it is no replica any
-                      more, or this broker not the leader
+                      more, or this broker not the leader,
+                      or in another leader epoch
     member            `lagging`                              removed   until the image has it so
 
 The maximal ISR, the stored one and whoever is joining, is what a record has to reach before it is
@@ -42,10 +43,11 @@ from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP
 class _Joining:
     """A follower that is to be added."""
 
-    __slots__ = ("epoch", "is_checked")
+    __slots__ = ("epoch", "is_checked", "leader_epoch")
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, leader_epoch: int) -> None:
         self.epoch = epoch  # of the incarnation that has caught up
+        self.leader_epoch = leader_epoch  # in which it has
         self.is_checked = False  # it was in sync when the log waited for it already
 
 
@@ -92,8 +94,8 @@ class IsrChanges(BrokerMachine):
         if self._may_join(state, replica_id, replica_epoch):
             joining = self._joining.setdefault(item, {})
             known = joining.get(replica_id)
-            if known is None or known.epoch != replica_epoch:
-                joining[replica_id] = _Joining(replica_epoch)
+            if known is None or not self._still_joins(state, replica_id, known):
+                joining[replica_id] = _Joining(replica_epoch, state.leader_epoch)
 
     def lagging(self, item: Item, replica_id: int) -> None:
         """Note that a member has not been at the log's end for `replica.lag.time.max.ms`."""
@@ -150,6 +152,15 @@ class IsrChanges(BrokerMachine):
             and self._image.is_registered(replica_id, epoch)
         )
 
+    def _still_joins(self, state: PartitionState, replica_id: int, joining: _Joining) -> bool:
+        """Return whether what a follower has told still counts.
+
+        The image may have learned of several changes at once: another broker has led meanwhile, or
+        the replica was removed and added again.
+        """
+        is_same_epoch = joining.leader_epoch == state.leader_epoch
+        return is_same_epoch and self._may_join(state, replica_id, joining.epoch)
+
     def _look(self, item: Item) -> None:
         """Forget who is a member now, or cannot become one."""
         state = self._led(item)
@@ -163,7 +174,7 @@ class IsrChanges(BrokerMachine):
         if joining is None:
             return
         for each in [*joining]:
-            if not self._may_join(state, each, joining[each].epoch):
+            if not self._still_joins(state, each, joining[each]):
                 del joining[each]
         if not joining:
             del self._joining[item]
@@ -195,7 +206,7 @@ class IsrChanges(BrokerMachine):
             return []
         checked: list[int] = []
         for each, follower in [*joining.items()]:
-            if not self._may_join(state, each, follower.epoch):
+            if not self._still_joins(state, each, follower):
                 continue  # `_look` will forget it
             if not follower.is_checked:
                 if item in self._changed:

@@ -14,6 +14,11 @@ that a leader among these hands over, too.
 
 Nothing that was acknowledged is lost: the ISR becomes smaller at the end, by members that are not
 needed because others have everything.
+
+A removed replica deletes what it has, and may be added again at once, in the same incarnation. What
+it has told of its log before must not count then. So a removal raises the leader epoch, as in
+Kafka: the leader stays, and knows nothing of any replica until that has asked in the new epoch.
+It waits for a hand-over that is under way: a leader that has stopped begins no epoch any more.
 """
 
 from collections.abc import Sequence
@@ -21,7 +26,7 @@ from collections.abc import Sequence
 from broker.core.cluster import election, eligibility, records
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.image import ClusterImage
-from broker.core.cluster.records import PartitionState, Replicas, Transaction
+from broker.core.cluster.records import NO_LEADER, PartitionState, Replicas, Transaction
 from broker.core.cluster.topic_settings import ReplicaSettings
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
@@ -125,12 +130,18 @@ def advanced(found: Known, settings: ReplicaSettings) -> PartitionState | None:
     isr = [each for each in target if each in state.isr and found.counts(each)]
     if not isr or not set(state.adding).issubset(isr):
         return None
-    if state.leader not in target:
+    if state.leader in target:
+        if state.successor != NO_LEADER:
+            return None
+    else:
         if state.successor in isr:
             return None
         successor = next((each for each in isr if election.runs(each, found.brokers)), None)
         return None if successor is None else found.next(state._replace(successor=successor))
-    completed = state._replace(replicas=tuple(target), adding=(), removing=())
+    leader_epoch = state.leader_epoch + bool(state.removing)
+    completed = state._replace(
+        leader_epoch=leader_epoch, replicas=tuple(target), adding=(), removing=()
+    )
     members, elr = eligibility.without(found, tuple(isr), (), completed.min_isr(settings.min_isr))
     return found.next(
         completed._replace(isr=members, elr=tuple([each for each in elr if each in target]))

@@ -136,7 +136,8 @@ class PartitionState(NamedTuple):
     """The value of `part/<topic id>/<n>`."""
 
     leader: int  # or NO_LEADER
-    leader_epoch: int  # increases whenever (leader, broker_epoch) changes
+    # Increases whenever (leader, broker_epoch) changes, and when a reassignment removes replicas.
+    leader_epoch: int
     broker_epoch: int  # of the leader's incarnation that was elected; NO_EPOCH without a leader
     replicas: Replicas
     isr: Replicas

@@ -1,7 +1,8 @@
 """Gives the logs of a topic the roles that this broker has for its partitions (roles.py).
 
     opened     announced and loaded; its role is given before it serves anything
-    leads      in place: `lead`, then whoever coordinates or watches partitions is told
+    leads      in place: `lead`, then whoever coordinates or watches partitions is told; nobody is
+               when it leads already, and its epoch is raised
     follows    in place: whoever coordinates them is told, then `follow`: waiting requests end
     closed     what was accepted is made durable; the folder is removed if there is no replica here
 
@@ -186,9 +187,7 @@ class RoleChanges:
         elif follows:
             log.follow(role.epoch)
         elif role.leads:
-            log.elected()
-            replicas, isr = list(role.replicas), list(role.isr)
-            log.lead(role.epoch, role.broker_id, replicas, isr, role.committed)
+            _lead(log, role)
 
     def _open(self, topic: Topic, leads: Mapping[int, bool]) -> None:
         """Announce the logs of partitions that have a role here now, and begin to load them."""
@@ -261,6 +260,8 @@ class RoleChanges:
             if role is not None:
                 await self._logs.until_loaded([log])
             if role is not None and role.hands_over:
+                if log.known_epoch < role.epoch and not log.is_offline:
+                    _lead(log, role)  # its replicas ask in that epoch already
                 await self._logs.stop_accepting(log)
                 role = self._leadership.role(topic.topic_id, number)  # of after that time
         else:
@@ -305,6 +306,12 @@ class RoleChanges:
     def _report_unfollowed(self, topic: Topic, log: Log) -> None:
         for callback in self.on_unfollow:
             callback(log, topic.topic_id, log.partition)
+
+
+def _lead(log: Any, role: Role) -> None:  # noqa: ANN401 (a log)
+    log.elected()
+    replicas, isr = list(role.replicas), list(role.isr)
+    log.lead(role.epoch, role.broker_id, replicas, isr, role.committed)
 
 
 def _held(topic: Topic, number: int) -> tuple[Log | None, Here]:

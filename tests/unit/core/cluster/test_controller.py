@@ -387,6 +387,21 @@ def test_what_was_refused_or_is_unknown_is_decided_again_after_a_time(
     assert [each.items for each in office.writes()] == [write.items]
 
 
+@pytest.mark.parametrize("outcome", ["refused", "unknown"])
+def test_a_growth_whose_write_was_lost_is_written_again(outcome: str) -> None:
+    office = Office(settings=ControllerSettings(is_shared=False, internal_factors=(("t", 3),)))
+    topic_id = office.cluster.create("t", (1,))
+    office.refresh()
+    write = next(office.writes())
+
+    getattr(office.controller, outcome)(write, office.now_ms)
+    office.tick(CLUSTER_RETRY_MS / 1_000)
+
+    assert [each.items for each in office.settle()] == [write.items]
+    assert office.cluster.state(topic_id).replicas == (1, 2, 3)
+    assert office.settle() == []
+
+
 def test_a_change_of_unknown_outcome_that_is_applied_late_is_no_second_one(office: Office) -> None:
     topic_id = many(office, 1)
     lost = next(office.writes())

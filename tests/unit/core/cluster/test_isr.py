@@ -176,6 +176,29 @@ def test_a_follower_that_restarts_meanwhile_is_not_added_by_a_late_write(leader:
     assert leader.maximal == (1,)
 
 
+def test_a_replica_that_was_removed_and_added_again_meanwhile_is_not_added_by_what_it_has_told(
+    leader: Leader,
+) -> None:
+    leader.shrink(1)
+    leader.caught_up(2)
+    write = leader.write()
+    assert write is not None
+    leader.in_sync.clear()
+    state = leader.cluster.state(*leader.item)
+    other = Cluster()
+    other.store = leader.cluster.store
+    other.put(*leader.item, state._replace(replicas=(1, 3), leader_epoch=1, partition_epoch=8))
+    other.put(*leader.item, state._replace(leader_epoch=1, adding=(2,), partition_epoch=9))
+    image, seen = leader.cluster.image, leader.cluster.store.changes(leader.cluster.image.revision)
+    deltas = [complete(image.apply(changes)) for changes in seen]
+
+    leader.machine.refused(write, 0)
+    leader.machine.image_changed(deltas[-1])  # it sees both at once
+    leader.settle()
+
+    assert (leader.state.isr, leader.maximal) == ((1,), (1,))
+
+
 @pytest.mark.parametrize("outcome", ["refused", "unknown"])
 def test_a_follower_is_waited_for_as_long_as_a_write_with_it_may_be_applied(
     leader: Leader, outcome: str

@@ -63,7 +63,7 @@ def test_a_reassignment_waits_until_all_added_replicas_are_in_the_isr(cluster: C
     add_to_isr(cluster, topic_id, 1, 2, 3, 4, 5)
 
     epoch = cluster.image.brokers[1].epoch
-    assert advanced(cluster, topic_id) == PartitionState(1, 0, epoch, (1, 4, 5), (1, 4, 5), 4)
+    assert advanced(cluster, topic_id) == PartitionState(1, 1, epoch, (1, 4, 5), (1, 4, 5), 4)
 
 
 def test_a_leader_that_is_removed_hands_over_first(cluster: Cluster) -> None:
@@ -82,7 +82,39 @@ def test_a_leader_that_is_removed_hands_over_first(cluster: Cluster) -> None:
         leader=3, leader_epoch=1, broker_epoch=epoch, successor=-1, partition_epoch=4
     )
     cluster.put(topic_id, 0, led)
-    assert advanced(cluster, topic_id) == PartitionState(3, 1, epoch, (3, 2), (3, 2), 5)
+    assert advanced(cluster, topic_id) == PartitionState(3, 2, epoch, (3, 2), (3, 2), 5)
+
+
+def test_the_leader_epoch_rises_when_replicas_are_removed_and_not_otherwise(
+    cluster: Cluster,
+) -> None:
+    topic_id = cluster.create("t", (1, 2))
+    begin(cluster, topic_id, 1, 2, 3)
+    add_to_isr(cluster, topic_id, 1, 2, 3)
+    grown = advanced(cluster, topic_id)
+    assert grown is not None
+    assert grown.leader_epoch == 0
+    cluster.put(topic_id, 0, grown)
+
+    assert begin(cluster, topic_id, 1, 2).leader_epoch == 0
+    removed = advanced(cluster, topic_id)
+
+    assert removed is not None
+    assert (removed.leader, removed.leader_epoch, removed.replicas) == (1, 1, (1, 2))
+    assert removed.broker_epoch == grown.broker_epoch
+
+
+def test_replicas_are_not_removed_while_the_leader_hands_over(cluster: Cluster) -> None:
+    topic_id = cluster.create("t", (1, 2, 3))
+    state = begin(cluster, topic_id, 1, 2)
+    cluster.put(topic_id, 0, state._replace(successor=2, partition_epoch=2))
+    assert advanced(cluster, topic_id) is None
+
+    cluster.put(topic_id, 0, state._replace(partition_epoch=3))
+
+    completed = advanced(cluster, topic_id)
+    assert completed is not None
+    assert (completed.replicas, completed.leader_epoch) == ((1, 2), 1)
 
 
 def test_a_reassignment_waits_for_a_successor_that_runs_and_for_a_leader(cluster: Cluster) -> None:

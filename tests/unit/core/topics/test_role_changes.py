@@ -170,6 +170,27 @@ def test_a_leader_whose_successor_is_gone_leads_again_in_the_same_epoch(
     assert replicated.told == [("unfollowed", 0), ("opened", 0)]
 
 
+def test_a_leader_whose_epoch_is_raised_leads_on_and_nobody_is_told(
+    replicated: Replicated,
+) -> None:
+    log = replicated.log(0)
+
+    replicated.change(0, leader_epoch=1, replicas=(1, 2), isr=(1, 2))
+
+    assert replicated.topic.log(0) is log
+    assert (log.is_follower, log.known_epoch, log.isr) == (False, 1, [1, 2])
+    assert (replicated.told, replicated.broker.stopped_logs) == ([], [])
+
+
+def test_a_leader_hands_over_in_the_epoch_in_which_its_replicas_ask(replicated: Replicated) -> None:
+    log = replicated.log(0)
+
+    replicated.change(0, leader_epoch=1, replicas=(1, 2), isr=(1, 2), successor=2)
+
+    assert replicated.broker.stopped_logs == [log]
+    assert (log.leader_epoch, log.isr) == (1, [1, 2])
+
+
 def test_a_leader_learns_of_its_isr_and_of_whoever_is_being_added(replicated: Replicated) -> None:
     log = replicated.log(0)
     replicated.change(0, isr=(1,))
