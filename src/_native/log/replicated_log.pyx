@@ -162,8 +162,8 @@ cdef class ReplicatedLog(SyncedLog):
         while waiter != NULL:    # until now nothing has limited the time of these
             self.note_wait(waiter)
             waiter = waiter.next
-        if self.is_dirty or self.active is None:
-            return 0   # the end of the turn writes what is staged
+        if self.is_dirty or self.staged_size > 0 or self.active is None:
+            return 0   # the end of a turn writes what is staged, on a full disk a later one
         self.written_for_replicas()
         if self.durable_end == self.log_end_offset:
             self.replication.synced = self.replication.written
@@ -196,7 +196,8 @@ cdef class ReplicatedLog(SyncedLog):
         # A start in a cluster has lowered the high watermark, in case there are other replicas.
         cdef int64_t end = self.durable_end if self.is_group_commit else self.log_end_offset
         cdef LogEnd place
-        if self.high_watermark < end and self.active is not None and not self.is_dirty:
+        if self.high_watermark < end and self.active is not None and not (
+                self.is_dirty or self.staged_size > 0):
             if self.find_place(end, &place):
                 self.raise_watermark(&place)
 

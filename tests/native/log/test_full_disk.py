@@ -17,6 +17,7 @@ from tests.support.native_log import Logs, appended, bases_of, batches, placed, 
 
 FULL = AppendResult(AppendStatus.LOG_FULL)
 BATCH = records(1)
+LEADER = 1
 LARGE = records(1, size=limits.STAGED_BATCH_BYTES_MAX)  # written at once
 no_room = pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
 
@@ -150,6 +151,24 @@ def test_staged_batches_are_written_once_there_is_space(logs: Logs) -> None:
     assert (calls, log.is_full, logs.turn.full_count) == ([True], False, 0)
     assert batches(log.read(0, 1 << 20)) == [placed(BATCH, 0), placed(BATCH, 1)]
     assert appended(log, BATCH) == 2
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_a_log_whose_staged_batches_found_no_space_shows_replicas_what_is_in_its_files(
+    logs: Logs, *, is_restored: bool
+) -> None:
+    log = held(logs)
+
+    log.lead(0, LEADER, [LEADER] if is_restored else [LEADER, 2], [LEADER])
+    log.lead(0, LEADER, [LEADER, 2], [LEADER])
+
+    assert (log.local_end, log.high_watermark) == (1, 1)
+    assert batches(log.read_for_replica(0, 1 << 20)) == [placed(BATCH, 0)]
+    logs.turn.retry_full()
+    logs.sync(log)
+    assert (log.local_end, log.high_watermark) == (2, 2)
+    assert batches(log.read_for_replica(1, 1 << 20)) == [placed(BATCH, 1)]
+    assert batches(log.read(1, 1 << 20)) == [placed(BATCH, 1)]
 
 
 def test_waiters_of_staged_batches_are_notified_when_there_is_still_no_space(logs: Logs) -> None:
