@@ -16,6 +16,9 @@ SECURITY_NAME_BYTES_MAX: Final = METADATA_KEY_BYTES_MAX - 64  # the prefix and t
 # A text from a client in an audit event, such as the name that a failed login claimed.
 AUDIT_TEXT_CHARACTERS_MAX: Final = 512
 
+# Topics that a broker names to another one for a pattern of Cursus's: half of a command's text.
+CURSUS_TOPICS_PER_COMMAND: Final = 500
+
 # Buckets of quotas (core/security/quotas): one per owner, and clients choose their ids. Those of
 # each kind share QUOTA_BUCKETS_BYTES_MAX; a bucket takes QUOTA_BUCKET_BYTES and its samples.
 QUOTA_BUCKETS_BYTES_MAX: Final = 16 << 20

@@ -24,6 +24,7 @@ from broker.protocols.cursus.handlers import (
     transactions,
 )
 from broker.protocols.cursus.permissions import on_group, on_topic, on_transaction
+from broker.protocols.cursus.reads import ONLY
 from broker.protocols.cursus.requests import Handler, Request
 
 _DESCRIBE: Final = on_topic(Operation.DESCRIBE)
@@ -83,7 +84,8 @@ COMMANDS: Final[dict[str, Entry]] = {
         consume.handle,
         positional(
             "topic partition offset",
-            "member group generation autoOffsetReset isolation isolation_level batch wait_ms",
+            "member group generation autoOffsetReset isolation isolation_level batch wait_ms"
+            f" {ONLY}",
         ),
     ),
     "STREAM": Entry(
