@@ -58,8 +58,10 @@ AUDIT_STOP_SECONDS: Final = 5
 AUDIT_TOPIC_BATCH_BYTES: Final = 256 << 10
 AUDIT_TOPIC_RETRY_MS: Final = 2_000
 
-# Decisions of the authorizer that are kept until an entry changes: 0.3 KB each.
+# Decisions of the authorizer that are kept until an entry changes: 0.3 KB each, and up to 1 KB with
+# a name of this length, which may not be ASCII. Those on longer names are made each time.
 DECISIONS_KEPT_MAX: Final = 20_000
+DECISION_NAME_CHARACTERS_KEPT: Final = 256
 # Topics per principal and address whose permissions the native paths know: 16 bytes each.
 PERMITTED_TOPICS_MAX: Final = 8_192
 PERMITTED_TRANSACTIONAL_IDS_MAX: Final = 1_024
