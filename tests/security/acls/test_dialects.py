@@ -212,6 +212,12 @@ def test_cursus_commands_are_refused_until_allowed(
             assert "NOT_AUTHORIZED" not in alice.ask(command)
 
 
+def test_cursus_create_does_not_tell_whether_a_topic_exists(address: str) -> None:
+    with CursusClient(address) as alice:
+        answers = {alice.ask(f"CREATE topic={name}").replace(name, "") for name in ("t", "none")}
+    assert answers == {"ERROR: NOT_AUTHORIZED_FOR_TOPIC operation=create topic="}
+
+
 def test_cursus_lists_what_may_be_described(secured: AclBroker, address: str) -> None:
     with CursusClient(address) as alice:
         assert alice.ask("LIST") == "OK count=0 topics="
