@@ -1,18 +1,20 @@
-"""Marks of forwarding from clients that are no brokers, where no ACL refuses them."""
+"""Clients that pose as brokers, where no ACL refuses them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
 
-from tests.support import quotas
+from tests.support import quotas, wire_requests
 from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.cursus_client import CursusClient
 from tests.support.line_client import LineClient
 from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch
 
 MARK = "BROKER_FORWARDING 192.0.2.1 0"
 CONNECTIONS = 4
+UNKNOWN_TOPIC, INVALID_TOPIC = 3, 17
 
 
 @pytest.fixture
@@ -63,3 +65,22 @@ def test_commands_between_brokers_are_unknown_where_there_is_one_broker(
         client.answer("FORWARDED client=192.0.2.1 revision=0 structured=false")
         answer = client.ask("COMMITTED_OFFSET topic=t partition=0 group=g")
     assert answer.startswith("ERROR: unknown_command")
+
+
+def test_nobody_writes_events_of_the_audit_in_the_name_of_another_broker(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    broker = start_broker("polylog.audit.events=administration", "polylog.audit.topic.enable=true")
+    partition = {"index": 0, "records": Batch([b"forged"]).encode()}
+    topic = {"name": "__audit", "partition_data": [partition]}
+    body = {"acks": -1, "timeout_ms": 20_000, "topic_data": [topic]}
+
+    with WireClient(broker.address, client_id="polylog-broker") as client:
+        wire_requests.create_topic(client, "t")  # which is an event
+
+        def code() -> int:
+            [answer] = client.request("Produce", 9, body)["responses"]
+            return int(answer["partition_responses"][0]["error_code"])
+
+        wait_until(lambda: code() != UNKNOWN_TOPIC, "there is a topic for events", 20.0)
+        assert code() == INVALID_TOPIC
