@@ -183,6 +183,9 @@ def test_cursus_writes_and_reads_what_is_allowed(secured: AclBroker, address: st
     ("command", "needs", "refusal"),
     [
         ("JOIN_GROUP topic=t group=g member=m", [GROUP_READ, READ], "permission=group"),
+        ("SYNC_GROUP t g m 1", [GROUP_READ, READ], "permission=group"),
+        ("HEARTBEAT t g m 1", [GROUP_READ, READ], "permission=group"),
+        ("LEAVE_GROUP t g m", [GROUP_READ, READ], "permission=group"),
         ("GROUP_STATUS group=g", [acl("Describe", GROUP, "g")], "permission=group"),
         ("SUBSCRIBE t g", [READ, GROUP_READ], "operation=read"),
         ("DESCRIBE topic=t", [DESCRIBE], "operation=describe"),

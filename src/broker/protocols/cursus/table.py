@@ -102,13 +102,15 @@ COMMANDS: Final[dict[str, Entry]] = {
     "JOIN_GROUP": Entry(
         groups.join, positional("topic group member", "generation"), (*_MEMBERSHIP,)
     ),
-    "SYNC_GROUP": Entry(groups.sync, positional("topic group member generation"), (_MEMBER,)),
+    "SYNC_GROUP": Entry(groups.sync, positional("topic group member generation"), (*_MEMBERSHIP,)),
     "HEARTBEAT": Entry(
         groups.heartbeat,
         positional("topic group consumerId member generation", positional_min=4),
-        (_MEMBER,),
+        (*_MEMBERSHIP,),
     ),
-    "LEAVE_GROUP": Entry(groups.leave, positional("topic group member", "generation"), (_MEMBER,)),
+    "LEAVE_GROUP": Entry(
+        groups.leave, positional("topic group member", "generation"), (*_MEMBERSHIP,)
+    ),
     "GROUP_STATUS": Entry(groups.status, positional("group"), (on_group(Operation.DESCRIBE),)),
     "LIST_GROUPS": Entry(groups.list_groups, BARE),
     "FIND_COORDINATOR": Entry(
