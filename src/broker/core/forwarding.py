@@ -180,12 +180,14 @@ async def accept_mark(session: Session, client_host: str, revision: int) -> None
     """Take what follows on this connection as forwarded, and catch up with who forwards it.
 
     The protocols need ClusterAction for it. Without ACLs a mark may come from anybody: its host is
-    bounded, because members of groups keep it.
+    bounded, because members of groups keep it. On a broker that is alone it has no effect.
     """
+    links = session.broker.links
+    if links is None:
+        return
     session.is_forwarded = True
-    session.client_host = client_host[:FORWARDED_HOST_CHARS_MAX]
-    if session.broker.links is not None:
-        await session.broker.links.nodes.follow(revision)
+    session.named_host = client_host[:FORWARDED_HOST_CHARS_MAX]
+    await links.nodes.follow(revision)
 
 
 def revision_of(session: Session) -> int:

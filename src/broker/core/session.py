@@ -25,6 +25,7 @@ class Session:
         "listener_host",
         "listener_port",
         "login",
+        "named_host",
         "permissions",
         "protocol",
         "quota",
@@ -58,6 +59,9 @@ class Session:
         self.quota: ClientQuota | None = None  # what limits its last request, if there are quotas
         self.throttle_ms = 0  # for how long the request at hand makes its client rest
         self.is_forwarded = False  # another broker forwards requests of its clients on it
+        # The address of the client whose requests are forwarded. It is only shown: what this
+        # connection may do, and what it counts as, follows from `client_host`.
+        self.named_host = ""
         self.upstreams: Upstreams | None = None  # its links to other brokers, once it needs one
 
     @property
@@ -86,4 +90,4 @@ class Session:
     @property
     def java_host(self) -> str:
         """The client's address as Java prints one: groups show it so, and tools expect it."""
-        return f"/{self.client_host}"
+        return f"/{self.named_host or self.client_host}"

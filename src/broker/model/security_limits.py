@@ -16,6 +16,9 @@ SECURITY_NAME_BYTES_MAX: Final = METADATA_KEY_BYTES_MAX - 64  # the prefix and t
 # A text from a client in an audit event, such as the name that a failed login claimed.
 AUDIT_TEXT_CHARACTERS_MAX: Final = 512
 
+# Topics that a broker names to another one for a pattern of Cursus's: half of a command's text.
+CURSUS_TOPICS_PER_COMMAND: Final = 500
+
 # Buckets of quotas (core/security/quotas): one per owner, and clients choose their ids. Those of
 # each kind share QUOTA_BUCKETS_BYTES_MAX; a bucket takes QUOTA_BUCKET_BYTES and its samples.
 QUOTA_BUCKETS_BYTES_MAX: Final = 16 << 20
@@ -55,8 +58,10 @@ AUDIT_STOP_SECONDS: Final = 5
 AUDIT_TOPIC_BATCH_BYTES: Final = 256 << 10
 AUDIT_TOPIC_RETRY_MS: Final = 2_000
 
-# Decisions of the authorizer that are kept until an entry changes: 0.3 KB each.
+# Decisions of the authorizer that are kept until an entry changes: 0.3 KB each, and up to 1 KB with
+# a name of this length, which may not be ASCII. Those on longer names are made each time.
 DECISIONS_KEPT_MAX: Final = 20_000
+DECISION_NAME_CHARACTERS_KEPT: Final = 256
 # Topics per principal and address whose permissions the native paths know: 16 bytes each.
 PERMITTED_TOPICS_MAX: Final = 8_192
 PERMITTED_TRANSACTIONAL_IDS_MAX: Final = 1_024

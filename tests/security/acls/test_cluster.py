@@ -6,10 +6,11 @@ from typing import cast
 
 import pytest
 
-from tests.support.acl_broker import CLUSTER, TOPIC, AclBroker, acl, create_acls, delete_acls
+from tests.support.acl_broker import CLUSTER, GROUP, TOPIC, AclBroker, acl, create_acls, delete_acls
 from tests.support.acl_broker import exact_filter as exact
 from tests.support.broker_process import wait_until
 from tests.support.cluster_process import ClusterProcess, running_cluster
+from tests.support.cursus_client import CursusClient, Message, batch, read_batch
 from tests.support.line_client import LineClient
 from tests.support.wire_client import WireClient
 from tests.support.wire_records import Batch
@@ -138,3 +139,43 @@ def test_nobody_takes_a_client_for_a_broker_that_says_so(cluster: ClusterProcess
         assert "not authorized" in alice.command("BROKER_FORWARDING 192.0.2.1 0")
         with first.acls(acl("ClusterAction", CLUSTER)):
             assert alice.command("BROKER_FORWARDING 192.0.2.1 0").startswith("OK|")
+
+
+def test_a_pattern_reads_only_what_the_client_may_read_whichever_broker_leads_it(
+    cluster: ClusterProcess,
+) -> None:
+    first, *_ = brokers(cluster)
+    names = [f"seen-{number}" for number in range(6)]
+    for name in names:
+        make_topic(cluster, name)
+    for each in brokers(cluster):
+        wait_until(partial(_has_all, each, names), "it knows the topics", SOON_S)
+    with CursusClient(first.addresses["admin"]) as admin:
+        for name in names:
+            admin.answer(batch(name, 0, [Message(name.encode())], acks=b"all"))
+    allowed = {name.encode() for name in names[1:]}
+    needs = [acl("Read", TOPIC, name) for name in names[1:]]
+    with first.acls(*needs, acl("Read", GROUP, "g")):
+        for each in brokers(cluster):
+            with CursusClient(each.addresses["alice"]) as alice:
+                named = "CONSUME topic=seen-* partition=0 offset=0 group=g"
+                wait_until(partial(_is_read, alice, named, allowed), "all it may read", SOON_S)
+                assert _read(alice, named) == allowed
+                found = read_batch(alice.answer("CONSUME seen-* 0 0"), is_original=True)
+                assert {message.payload for message in found.messages} == allowed
+
+
+def _has_all(broker: AclBroker, names: list[str]) -> bool:
+    with broker.client("admin") as admin:
+        return all(code_of(admin, name) == 0 for name in names)
+
+
+def _read(client: CursusClient, command: str) -> set[bytes]:
+    return {message.payload for message in client.consume(command).messages}
+
+
+def _is_read(client: CursusClient, command: str, wanted: set[bytes]) -> bool:
+    answer = client.answer(command)
+    return answer[:2] == b"\xba\x7c" and wanted <= {
+        message.payload for message in read_batch(answer).messages
+    }

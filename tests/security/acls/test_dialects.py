@@ -183,6 +183,9 @@ def test_cursus_writes_and_reads_what_is_allowed(secured: AclBroker, address: st
     ("command", "needs", "refusal"),
     [
         ("JOIN_GROUP topic=t group=g member=m", [GROUP_READ, READ], "permission=group"),
+        ("SYNC_GROUP t g m 1", [GROUP_READ, READ], "permission=group"),
+        ("HEARTBEAT t g m 1", [GROUP_READ, READ], "permission=group"),
+        ("LEAVE_GROUP t g m", [GROUP_READ, READ], "permission=group"),
         ("GROUP_STATUS group=g", [acl("Describe", GROUP, "g")], "permission=group"),
         ("SUBSCRIBE t g", [READ, GROUP_READ], "operation=read"),
         ("DESCRIBE topic=t", [DESCRIBE], "operation=describe"),
@@ -210,6 +213,14 @@ def test_cursus_commands_are_refused_until_allowed(
                 assert alice.ask(command).startswith("ERROR: NOT_AUTHORIZED_FOR_")
         with secured.acls(*needs):
             assert "NOT_AUTHORIZED" not in alice.ask(command)
+
+
+def test_cursus_create_does_not_tell_whether_a_topic_exists(address: str) -> None:
+    with CursusClient(address) as alice:
+        answers = {
+            alice.ask(f"CREATE topic={name}").replace(name, "") for name in ("hidden", "absent")
+        }
+    assert answers == {"ERROR: NOT_AUTHORIZED_FOR_TOPIC operation=create topic="}
 
 
 def test_cursus_lists_what_may_be_described(secured: AclBroker, address: str) -> None:

@@ -91,7 +91,8 @@ cdef class FetchSessions:
     cdef ParkedFetch begin(self, Connection connection, Permissions permissions,
                            ClientQuota quota, RequestHead* head, FetchStatus* status)
     cdef bint are_permitted(self, Permissions permissions, FetchRequest* request)
-    cdef FetchSession session_for(self, Turn turn, RequestHead* head, FetchRequest* request)
+    cdef FetchSession session_for(self, Turn turn, Permissions permissions, RequestHead* head,
+                                  FetchRequest* request)
     cdef FetchSession continue_session(self, Turn turn, RequestHead* head, FetchRequest* request,
                                        FetchSession session)
     cdef bint can_register(self, int64_t now_ms)

@@ -571,7 +571,7 @@ cdef class FetchSessions:
         # Python names the leader beside the error. In a session it could only end the session.
         if head.api_version >= VERSION_LEADERS and request.epoch <= 0 and is_misdirected(&request):
             return None
-        session = self.session_for(turn, head, &request)
+        session = self.session_for(turn, permissions, head, &request)
         session.begin_request(head)
         if permissions is not None:
             session.permitted_epoch = permissions.epoch.number
@@ -599,7 +599,8 @@ cdef class FetchSessions:
     cdef bint are_permitted(self, Permissions permissions, FetchRequest* request):
         """Return whether all that a request gets is known to be allowed; else Python serves it.
 
-        The partitions of a session are looked at again for another client, and in another epoch.
+        The partitions of a session are looked at again in another epoch; another client's session
+        is unknown to it (`session_for`).
         """
         cdef PyObject* before = NULL
         cdef FetchSession session = None
@@ -615,8 +616,8 @@ cdef class FetchSessions:
         if request.session_id == 0 or request.epoch in (0, -1):
             return True
         session = <FetchSession>self.by_id.get(request.session_id)
-        if session is None or (session.permissions is permissions
-                               and session.permitted_epoch == permissions.epoch.number):
+        if session is None or session.permissions is not permissions or (
+                session.permitted_epoch == permissions.epoch.number):
             return True
         node = session.first
         while node != NULL:
@@ -625,10 +626,15 @@ cdef class FetchSessions:
             node = node.next
         return True
 
-    cdef FetchSession session_for(self, Turn turn, RequestHead* head, FetchRequest* request):
+    cdef FetchSession session_for(self, Turn turn, Permissions permissions, RequestHead* head,
+                                  FetchRequest* request):
         cdef FetchSession session = None
         if request.session_id != 0:
             session = <FetchSession>self.by_id.get(request.session_id)
+        # Ids can be guessed: who is not its client could end it, or take its place.
+        if session is not None and permissions is not None and (
+                session.permissions is not permissions):
+            session = None
         if request.epoch != 0 and request.epoch != -1:
             return self.continue_session(turn, head, request, session)
         if session is not None:

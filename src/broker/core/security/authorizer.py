@@ -27,7 +27,7 @@ from broker.core.security import acls
 from broker.core.security.acls import Acl, AclIndex, Filter, Operation, ResourceType
 from broker.model.errors import StorageError
 from broker.model.principal import Principal
-from broker.model.security_limits import DECISIONS_KEPT_MAX
+from broker.model.security_limits import DECISION_NAME_CHARACTERS_KEPT, DECISIONS_KEPT_MAX
 
 _log = logging.getLogger(__name__)
 
@@ -140,9 +140,13 @@ class Authorizer:
             return True
         if self._damaged:
             return False
-        if len(self._decided) >= DECISIONS_KEPT_MAX:
-            self._decided.clear()
-        decided = self._decided[asked] = decide(asked)
+        decided = decide(asked)
+        name = asked[-1]
+        # Clients choose the names that they ask for, whether these exist or not.
+        if name is None or len(name) <= DECISION_NAME_CHARACTERS_KEPT:
+            if len(self._decided) >= DECISIONS_KEPT_MAX:
+                self._decided.clear()
+            self._decided[asked] = decided
         return decided
 
     def _decide_one(self, asked: Asked) -> bool:

@@ -24,6 +24,7 @@ from broker.protocols.cursus.handlers import (
     transactions,
 )
 from broker.protocols.cursus.permissions import on_group, on_topic, on_transaction
+from broker.protocols.cursus.reads import ONLY
 from broker.protocols.cursus.requests import Handler, Request
 
 _DESCRIBE: Final = on_topic(Operation.DESCRIBE)
@@ -83,7 +84,8 @@ COMMANDS: Final[dict[str, Entry]] = {
         consume.handle,
         positional(
             "topic partition offset",
-            "member group generation autoOffsetReset isolation isolation_level batch wait_ms",
+            "member group generation autoOffsetReset isolation isolation_level batch wait_ms"
+            f" {ONLY}",
         ),
     ),
     "STREAM": Entry(
@@ -100,13 +102,15 @@ COMMANDS: Final[dict[str, Entry]] = {
     "JOIN_GROUP": Entry(
         groups.join, positional("topic group member", "generation"), (*_MEMBERSHIP,)
     ),
-    "SYNC_GROUP": Entry(groups.sync, positional("topic group member generation"), (_MEMBER,)),
+    "SYNC_GROUP": Entry(groups.sync, positional("topic group member generation"), (*_MEMBERSHIP,)),
     "HEARTBEAT": Entry(
         groups.heartbeat,
         positional("topic group consumerId member generation", positional_min=4),
-        (_MEMBER,),
+        (*_MEMBERSHIP,),
     ),
-    "LEAVE_GROUP": Entry(groups.leave, positional("topic group member", "generation"), (_MEMBER,)),
+    "LEAVE_GROUP": Entry(
+        groups.leave, positional("topic group member", "generation"), (*_MEMBERSHIP,)
+    ),
     "GROUP_STATUS": Entry(groups.status, positional("group"), (on_group(Operation.DESCRIBE),)),
     "LIST_GROUPS": Entry(groups.list_groups, BARE),
     "FIND_COORDINATOR": Entry(

@@ -20,6 +20,7 @@ from tests.support.native_wire import (
 
 BATCH = records(2)
 PRODUCER = 5
+FETCH_SESSION_ID_NOT_FOUND = 70
 
 
 class Guarded:
@@ -123,12 +124,22 @@ def test_a_fetch_session_is_looked_at_again_after_a_change(guarded: Guarded) -> 
     assert changed(guarded.client.ask(incremental(session, 2))) == []
 
 
-def test_a_fetch_session_is_not_for_another_client(guarded: Guarded) -> None:
+@pytest.mark.parametrize("may_read", [False, True])
+def test_a_fetch_session_is_not_for_another_client(guarded: Guarded, may_read: bool) -> None:
     guarded.known.allow("topic", READ)
     session = guarded.client.ask(fetch(12, (0, 0), session_epoch=0))["session_id"]
-    other = guarded.connect(Permissions(guarded.epoch, guarded.wire.table))
+    known = Permissions(guarded.epoch, guarded.wire.table)
+    if may_read:
+        known.allow("topic", READ)
+    other = guarded.connect(known)
 
-    assert guarded.is_left(incremental(session, 1), other)
+    assert other.ask(incremental(session, 1))["error_code"] == FETCH_SESSION_ID_NOT_FOUND
+    if may_read:
+        for epoch in (-1, 0):  # which end a session, and begin another one in its place
+            ending = fetch(12, (0, 0), session_id=session, session_epoch=epoch)
+            assert other.ask(ending)["error_code"] == 0
+
+    assert guarded.client.ask(incremental(session, 1))["error_code"] == 0
 
 
 def test_a_replica_needs_the_action_of_a_broker(guarded: Guarded) -> None:

@@ -1,5 +1,6 @@
 """Decisions of the authorizer: against a reference, and the rules of Kafka's documentation."""
 
+import tracemalloc
 from random import Random
 
 import pytest
@@ -437,3 +438,23 @@ def test_a_store_of_ten_thousand_entries_decides_by_the_few_that_matter() -> Non
     assert not store.allows(Operation.READ, "topic-77", principal=Principal("User", "78"))
     index = store.authorizer._index
     assert len(index._of(ResourceType.TOPIC, "topic-77")) == 1
+
+
+def test_decisions_on_long_names_are_right_but_take_no_memory() -> None:
+    name = "n" * 32_767
+    pattern = Pattern(ResourceType.TOPIC, "n", PatternType.PREFIXED)
+    store = Store(Acl(pattern, str(ALICE), "*", Operation.READ, Permission.ALLOW))
+
+    def allows(asked: str) -> bool:
+        return store.authorizer.allows(ALICE, HOST, Operation.READ, ResourceType.TOPIC, asked)
+
+    allows("n")
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            assert allows(f"{name[:-4]}{number:04}")
+            assert not allows(f"m{name[:-5]}{number:04}")
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1 << 20

@@ -12,10 +12,12 @@ from broker._native.log.permissions import PermissionEpoch, Permissions
 from broker._native.log.topic_table import TopicTable
 from broker.codec import schema
 from broker.codec.schema import Definition
+from broker.core.scheduling import steps
 from broker.core.security import Security
 from broker.core.security.acls import CLUSTER_NAME, Acl, Filter, Operation, ResourceType
 from broker.core.security.users import Users
 from broker.core.session import Session
+from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.model.principal import Principal
 from broker.protocols.kafka import table
 from tests.support.fakes import FakeBroker
@@ -254,3 +256,32 @@ def test_the_documentation_has_what_each_api_needs() -> None:
     for api in table.APIS.values():
         needs = ", ".join(f"{each.operation.title} {each.resource.title}" for each in api.needs)
         assert documented.get(api.name) == (needs or "nothing"), api.name
+
+
+@pytest.mark.parametrize(("key", "body"), [(3, {"topics": None}), (75, {"topics": []})])
+def test_topics_that_are_hidden_are_left_out_in_steps(
+    key: int, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    longest = since_step = 0
+
+    class Counting(Spy):
+        def allows(self, *question: Any) -> bool:
+            nonlocal longest, since_step
+            since_step += 1
+            longest = max(longest, since_step)
+            return super().allows(*question)
+
+    async def next_step() -> None:
+        nonlocal since_step
+        since_step = 0
+
+    monkeypatch.setattr(steps, "next_step", next_step)
+    broker = FakeBroker()
+    for number in range(5 * PARTITIONS_ANSWERED_PER_STEP):
+        broker.create(f"hidden-{number}")
+    security = Security(authorizer=Counting(is_allowed=False), users=Users(broker.metadata))  # type: ignore[arg-type]
+    secured = broker.broker._replace(security=security)
+    broker.session = Session(secured, "192.0.2.7", "broker.example", 9092, principal=ALICE)
+
+    assert broker.ask(key, table.APIS[key].versions[-1], **body)["topics"] == []
+    assert 0 < longest <= 2 * PARTITIONS_ANSWERED_PER_STEP, "the next part is read ahead"

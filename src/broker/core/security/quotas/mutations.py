@@ -8,6 +8,7 @@ with many partitions can be created, and what follows has to wait.
 from broker.core.security.quotas.windows import Windows
 
 _MS_PER_SECOND = 1000
+_THROTTLE_MS_MAX = (1 << 31) - 1  # that an answer can tell: 24 days
 
 
 class MutationBucket:
@@ -29,7 +30,8 @@ class MutationBucket:
         self._fill(now_ms)
         if self._tokens >= 0:
             return 0
-        return max(1, round(-self._tokens / self.bound * _MS_PER_SECOND))
+        deficit_ms = min(-self._tokens / self.bound * _MS_PER_SECOND, _THROTTLE_MS_MAX)
+        return max(1, round(deficit_ms))
 
     def take(self, count: int, now_ms: int) -> None:
         """Take so many tokens, whether they are there or not."""

@@ -106,7 +106,12 @@ async def _create(request: Request, new: NewTopic, changes: list[Alteration]) ->
 def _check_change(
     request: Request, topic: Topic, count: int | None, changes: list[Alteration]
 ) -> None:
-    """Raise RefusedError unless the client may make these changes, and know of the topic."""
+    """Raise RefusedError unless the client may make these changes, and know of the topic.
+
+    Who may neither describe nor create it is refused as if it did not exist.
+    """
+    if not access.may_describe(request.session, topic):
+        permissions.check_creation(request.session, request.command.keyword, topic.name)
     needed = {Operation.DESCRIBE}
     if changes:
         needed.add(Operation.ALTER_CONFIGS)

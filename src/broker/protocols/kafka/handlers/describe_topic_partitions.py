@@ -50,7 +50,7 @@ async def handle(
         for row in part:
             if isinstance(row, tuple):
                 topics[-1]["partitions"].append(_partition(*row))
-            else:
+            elif row is not None:
                 topics.append(row)
     return {"topics": topics, "next_cursor": page.next_cursor}
 
@@ -64,10 +64,14 @@ class _Page:
         self._partitions_left = limit
 
     def rows(
-        self, session: Session, wanted: Iterable[tuple[str, int]]
-    ) -> "Iterator[bodies.DescribeTopicPartitionsResponseTopic | tuple[int, Leadership]]":
-        """Yield each topic, followed by its partitions from the first one on."""
-        for name, first in wanted:
+        self, session: Session, wanted: Iterable[tuple[str, int] | None]
+    ) -> "Iterator[bodies.DescribeTopicPartitionsResponseTopic | tuple[int, Leadership] | None]":
+        """Yield each topic, followed by its partitions from the first one on; None is none."""
+        for each in wanted:
+            if each is None:
+                yield None
+                continue
+            name, first = each
             if self._partitions_left == 0:
                 self.next_cursor = _cursor(name, first)
                 return
@@ -90,21 +94,27 @@ class _Page:
 
 async def _wanted(
     request: "Request[bodies.DescribeTopicPartitionsRequest]", session: Session
-) -> Iterator[tuple[str, int]]:
-    """Return the topics from the cursor on, sorted, each with its first partition."""
+) -> Iterator[tuple[str, int] | None]:
+    """Return the topics from the cursor on, sorted, each with its first partition.
+
+    None is in the place of one that is hidden, so that it is counted among what a step does.
+    """
     cursor = request.body["cursor"]
     start, partition = (cursor["topic_name"], cursor["partition_index"]) if cursor else ("", 0)
     named = request.body["topics"]
-    names: Iterator[str]
+    names: Iterator[str | None]
     if named:
         names = await ascending((each["name"] for each in named), NAMES_READ_PER_STEP)
     else:
         names = (
-            topic.name
+            topic.name if access.may_describe(session, topic) else None
             for topic in session.broker.topics.from_name(start)
-            if access.may_describe(session, topic)
         )
-    return ((name, partition if name == start else 0) for name in names if name >= start)
+    return (
+        None if name is None else (name, partition if name == start else 0)
+        for name in names
+        if name is None or name >= start
+    )
 
 
 def _cursor(name: str, partition: int) -> "bodies.DescribeTopicPartitionsResponseNextCursor":

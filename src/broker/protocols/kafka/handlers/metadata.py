@@ -68,8 +68,7 @@ async def _all(request: "Request[bodies.MetadataRequest]", session: Session) -> 
     )
 
     async def make() -> bytes:
-        topics = (topic for topic in broker.topics if access.may_describe(session, topic))
-        rows = (row for topic in topics for row in _known_topic(request, session, topic))
+        rows = (row for topic in broker.topics for row in _shown_topic(request, session, topic))
         return await encoded(_KEY, request.version, await _fields(request, session, rows))
 
     return await broker.response_cache.get(key, make)
@@ -78,16 +77,16 @@ async def _all(request: "Request[bodies.MetadataRequest]", session: Session) -> 
 async def _fields(
     request: "Request[bodies.MetadataRequest]",
     session: Session,
-    rows: "Iterable[bodies.MetadataResponseTopic | _Partition]",
+    rows: "Iterable[bodies.MetadataResponseTopic | _Partition | None]",
 ) -> "bodies.MetadataResponse":
-    """Return the response with topics, each followed by its partitions in `rows`."""
+    """Return the response with topics, each followed by its partitions in `rows`; None is none."""
     broker = session.broker
     topics: list[bodies.MetadataResponseTopic] = []
     async for part in in_parts(rows, PARTITIONS_ANSWERED_PER_STEP):
         for row in part:
             if isinstance(row, tuple):
                 topics[-1]["partitions"].append(describe_partition(*row))
-            else:
+            elif row is not None:
                 topics.append(row)
     return {
         "brokers": [
@@ -194,6 +193,16 @@ def _find(
     if wanted["name"] in refused:
         raise refused[wanted["name"]]
     return access.topic_named(session, Operation.DESCRIBE, wanted["name"])
+
+
+def _shown_topic(
+    request: "Request[bodies.MetadataRequest]", session: Session, topic: Topic
+) -> "Iterator[bodies.MetadataResponseTopic | _Partition | None]":
+    """Yield a topic and its partitions; None for one that is hidden, which costs a step, too."""
+    if access.may_describe(session, topic):
+        yield from _known_topic(request, session, topic)
+    else:
+        yield None
 
 
 def _known_topic(

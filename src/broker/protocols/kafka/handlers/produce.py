@@ -137,8 +137,9 @@ def _batch(request: "_Request", session: Session, place: Place, records: bytes |
 
 def _may_write_internal(request: "_Request", session: Session, topic: Topic) -> bool:
     if topic.name == AUDIT_TOPIC:  # another broker's events, which leads no partition of it
-        is_broker = request.client_id == BROKERS_CLIENT_ID
-        return is_broker and access.may_cluster(session, Operation.CLUSTER_ACTION)
+        if request.client_id != BROKERS_CLIENT_ID or session.broker.links is None:
+            return False
+        return access.may_cluster(session, Operation.CLUSTER_ACTION)
     is_admin = request.client_id == _ADMIN_CLIENT
     return is_admin and session.broker.config.flag("polylog.internal.topics.writable")
 

@@ -42,3 +42,11 @@ def test_a_client_that_waits_changes_at_its_rate() -> None:
         taken += 4
 
     assert (taken - 6) / 60 == pytest.approx(2.0, rel=0.1)
+
+
+@pytest.mark.parametrize("rate", [1e-3, 1e-9, 5e-324])
+def test_no_deficit_is_longer_than_an_answer_can_tell(rate: float) -> None:
+    bucket = MutationBucket(THREE, rate, 0)
+    bucket.take(1_000_000, 0)
+
+    assert 0 < bucket.deficit_ms(0) <= 2**31 - 1
