@@ -67,3 +67,6 @@ PERMITTED_TOPICS_MAX: Final = 8_192
 PERMITTED_TRANSACTIONAL_IDS_MAX: Final = 1_024
 ACLS_PER_STEP: Final = 500  # compared with a filter, about 1 ms
 REMOTE_APPEND_SECONDS: Final = 10  # until the leader has answered
+
+# Users that one request names.
+USERS_ANSWERED_PER_STEP: Final = 500

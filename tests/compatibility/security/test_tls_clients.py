@@ -18,6 +18,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from tests.compatibility.java.tools import JavaTools
 from tests.support.broker_process import wait_until
+from tests.support.private_file import write_private
 from tests.support.secure_broker import SecureBroker
 
 RECORDS = 200
@@ -229,7 +230,7 @@ def test_keys_are_renewed_by_an_alteration_and_kept_over_a_kill(secure: SecureBr
     before = shown(secure)
     client = secure.open(context(secure))
     renewed = secure.authority.folder / "renewed.pem"
-    renewed.write_bytes(secure.authority.pem([("CN", "server")]))
+    write_private(renewed, secure.authority.pem([("CN", "server")]))
 
     alter(secure, LOCATION, str(renewed), validate_only=True)
     assert shown(secure) == before
@@ -243,7 +244,7 @@ def test_keys_are_renewed_by_an_alteration_and_kept_over_a_kill(secure: SecureBr
 
     assert after != before
     assert shown(secure) == after
-    renewed.write_bytes(secure.authority.pem([("CN", "server")]))
+    write_private(renewed, secure.authority.pem([("CN", "server")]))
     alter(secure, LOCATION, str(renewed))  # the same path, whose file has changed
     assert shown(secure) not in {before, after}
     alter(secure, LOCATION, None)
@@ -275,7 +276,7 @@ def test_keys_that_do_not_fit_are_refused_and_the_old_ones_stay(
         "good": pem,
     }
     if store in content:
-        path.write_bytes(content[store])
+        write_private(path, content[store])
 
     with pytest.raises(KafkaException) as refused:
         alter(secure, name, str(path))

@@ -9,6 +9,7 @@ from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP
+from broker.model.security_limits import USERS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, message, refuse_with_message
 from broker.protocols.kafka.operations import on_each
@@ -30,16 +31,20 @@ async def handle(
     try:
         access.check_cluster(session, Operation.DESCRIBE)
     except RequestError as error:
-        refusals = [_refused(name, error) for name in count]
+        refusals = [
+            _refused(name, error) async for name in in_steps(count, USERS_ANSWERED_PER_STEP)
+        ]
         code = errors.number(error.code)
         return {"error_code": code, "error_message": message(error), "results": refusals}
     if not count:
         known = users.credentials()
-        results = [_result(*each) async for each in in_steps(known.items(), NAMES_READ_PER_STEP)]
+        results = [
+            _result(*each) async for each in in_steps(known.items(), USERS_ANSWERED_PER_STEP)
+        ]
     else:
         results = [
             _named(users, name, times)
-            async for name, times in in_steps(count.items(), NAMES_READ_PER_STEP)
+            async for name, times in in_steps(count.items(), USERS_ANSWERED_PER_STEP)
         ]
     return {"error_code": 0, "error_message": None, "results": results}
 
