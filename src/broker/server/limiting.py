@@ -39,7 +39,8 @@ def when_closed(
 
     def closed(connection: Connection, reason: str) -> None:
         if isinstance(connection.session, Session):
-            limits.closed(connection.session.listener, connection.session.client_host)
+            # Not the session's host, which another broker, or who says so, can set by a mark.
+            limits.closed(connection.session.listener, connection.peer_host)
         then(connection, reason)
 
     return closed

@@ -311,7 +311,7 @@ def test_a_listener_that_requires_a_certificate_lets_nobody_in_without(tmp_path:
     ("settings", "reason"),
     [
         (["ssl.keystore.location=/no/such/file"], "No such file"),
-        (["ssl.keystore.location=/etc/hostname"], "there is no certificate"),
+        (["ssl.keystore.location=/etc/hostname"], "other users may read or change it"),
         (["ssl.client.auth=required"], "ssl.truststore.location"),
         (["ssl.cipher.suites=NONE"], "ssl.cipher.suites"),
         (["ssl.principal.mapping.rules=RULE:("], "ssl.principal.mapping.rules"),
