@@ -2,14 +2,16 @@
 
 import asyncio
 from types import SimpleNamespace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from broker._native.wire.connection import Connection
 from broker.core.forwarding import accept_mark
 from broker.core.security.quotas.connections import ConnectionLimits
 from broker.model.config import load
 from broker.server.limiting import when_closed
 from tests.support.fakes import FakeBroker
+
+if TYPE_CHECKING:
+    from broker._native.wire.connection import Connection
 
 HOST, FORWARDED = "10.0.0.1", "10.0.0.2"
 
