@@ -57,7 +57,9 @@ def test_a_login_that_fails_in_any_way_is_tried_again_by_the_next_call(error: Ex
 
     class _Refused(Dialer):
         async def dial(
-            self, address: Address, protocol: str
+            self,
+            address: Address,  # noqa: ARG002 (see Dialer)
+            protocol: str,  # noqa: ARG002
         ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
             nonlocal dialed
             dialed += 1
