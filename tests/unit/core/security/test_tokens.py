@@ -7,7 +7,8 @@ import pytest
 from broker.core.security.tokens import DelegationToken, Tokens, TokenTimes
 from broker.model.errors import RequestError
 from broker.model.principal import USER, Principal
-from tests.support.fakes import FakeBroker, ManualClock
+from tests.support.fakes import FakeBroker
+from tests.support.manual_clock import ManualClock
 
 HOUR_MS = 3_600_000
 ALICE, BOB = Principal(USER, "alice"), Principal(USER, "bob")
