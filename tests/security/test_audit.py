@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -25,6 +26,7 @@ SETTINGS = {
     "polylog.audit.events": "login,denial,administration",
 }
 LISTENER = "SASL_PLAINTEXT"
+ACCOUNT_CHANGE = 3001
 TOPIC_DENIED = 29
 
 
@@ -205,3 +207,33 @@ def fill(file: Path) -> None:
     with file.open("wb", buffering=0) as opened, suppress(OSError):
         while opened.write(bytes(4096)):
             pass
+
+
+def test_a_client_that_leaves_at_once_is_recorded_with_what_it_has_changed(
+    broker: ConfiguredBroker,
+) -> None:
+    row = {"name": "", "mechanism": 1, "iterations": 4096, "salt": b"salt"}
+    names = [f"left{each}" for each in range(20)]
+    for name in names:
+        with LoginClient(broker.of_listener[LISTENER]) as admin:
+            admin.log_in("admin", USERS["admin"])
+            changed = row | {"name": name, "salted_password": bytes(32)}
+            body = {"deletions": [], "upsertions": [changed]}
+            admin.send("AlterUserScramCredentials", 0, body)
+    time.sleep(1)
+
+    with LoginClient(broker.of_listener[LISTENER]) as admin:
+        admin.log_in("admin", USERS["admin"])
+        found = admin.request("DescribeUserScramCredentials", 0, {"users": None})["results"]
+    wait_until(
+        lambda: (
+            {each["user"] for each in found}
+            <= {
+                each["user"]["name"].removeprefix("User:")
+                for each in events(broker)
+                if each["class_uid"] == ACCOUNT_CHANGE
+            }
+        ),
+        "events of all changes",
+    )
+    assert found

@@ -80,7 +80,7 @@ from broker._native.wire.unseen_writes cimport (
     unseen_wait,
 )
 
-from broker.model import limits, tls_limits
+from broker.model import limits, sasl_limits, tls_limits
 
 cdef extern from "sys/socket.h" nogil:
     ssize_t recv(int socket, void* into, size_t size, int flags)
@@ -99,6 +99,7 @@ cdef enum:
     WORK_OF_HANDSHAKE = 256         # a step of a TLS handshake: the clock is read after it
 
 cdef int HANDSHAKE_STEPS_PER_TURN = tls_limits.TLS_HANDSHAKE_STEPS_PER_TURN
+cdef size_t LOGIN_RECEIVE_BYTES = sasl_limits.LOGIN_RECEIVE_BYTES
 cdef size_t RECEIVE_BYTES_PER_TURN = limits.RECEIVE_BYTES_PER_TURN
 cdef int64_t SEND_BYTES_PER_TURN = limits.SEND_BYTES_PER_TURN
 cdef int64_t WAITING_REPLY_BYTES_PER_CONNECTION = limits.WAITING_REPLY_BYTES_PER_CONNECTION
@@ -316,6 +317,8 @@ cdef class Connection:
         elif self.expects_long and have < HEAD_ONLY:
             # The last frame was long: read the head of this one, then the rest into its own buffer.
             budget = HEAD_ONLY
+        elif self.needs_login:
+            budget = min(budget, max(LOGIN_RECEIVE_BYTES, have + HEAD_ONLY))
         budget = memory_budget(&poller.memory, &self.input, budget)
         if budget <= have:
             # It waits in a queue for memory, and its bytes in the kernel.

@@ -29,6 +29,8 @@ cdef class TlsChannel:
     cdef uint32_t head_size
     cdef uint32_t body_left       # bytes of its body that are still to come
     cdef uint32_t partial         # bytes of that record in `incoming`; 0: the last one is whole
+    cdef uint32_t dataless        # whole records that have given no data yet
+    cdef int64_t data_bytes       # of data, since these were forgotten last
     cdef list unsent              # bytes objects: ciphertext that the socket has not taken
     cdef ssize_t counted          # bytes of it in the memory that the output queue counts
     cdef Py_ssize_t unsent_at     # in the first of them
@@ -41,10 +43,10 @@ cdef class TlsChannel:
     cdef bint has_unsent(self) noexcept
     cdef void finish(self, int fd)
     cdef ssize_t take_in(self, int fd, uint8_t* scratch, size_t size)
-    cdef void give(self, uint8_t* data, size_t size)
+    cdef size_t give(self, uint8_t* data, size_t size)
     cdef int seal(self, uint8_t* data, ssize_t size)
     cdef bint check_first(self, const uint8_t* data, size_t size)
-    cdef void note_records(self, const uint8_t* data, size_t size) noexcept
+    cdef size_t note_records(self, const uint8_t* data, size_t size) noexcept
     cdef ssize_t decrypt(self, uint8_t* into, size_t size)
     cdef ssize_t flush(self, int fd, int flags)
     cdef int fail(self, str reason)

@@ -12,7 +12,9 @@ bytes arrive, so a silent connection costs as much as one without TLS. A first m
 announces more than TLS_CLIENT_HELLO_BYTES_MAX is refused before OpenSSL sees it.
 
 The sizes of records are followed while they pass: an attempt to read a record that is not whole yet
-would cost an exception of Python, as much as decrypting 8 KiB.
+would cost an exception of Python, as much as decrypting 8 KiB. And so are those without data, which
+a peer could send for ever: a call receives as much as it was asked for, whatever comes of it, and
+too many of them in a row end the connection.
 """
 
 cimport cython
@@ -61,6 +63,9 @@ cdef enum:
 cdef size_t SCRATCH_BYTES = tls_limits.TLS_SCRATCH_BYTES
 cdef size_t PIECE_BYTES = tls_limits.TLS_PIECE_BYTES
 cdef size_t HANDSHAKE_PIECE_BYTES = tls_limits.TLS_HANDSHAKE_PIECE_BYTES
+cdef uint32_t RECORDS_PER_PIECE = tls_limits.TLS_RECORDS_PER_PIECE
+cdef uint32_t RECORDS_WITHOUT_DATA_MAX = tls_limits.TLS_RECORDS_WITHOUT_DATA_MAX
+cdef int64_t RECORDS_WITHOUT_DATA_BYTES = tls_limits.TLS_RECORDS_WITHOUT_DATA_BYTES
 cdef uint32_t CLIENT_HELLO_BYTES_MAX = tls_limits.TLS_CLIENT_HELLO_BYTES_MAX
 # What is answered to bytes that are not TLS: the fatal alert internal_error.
 cdef bytes NO_TLS_ALERT = bytes([21, 3, 3, 0, 2, 2, 80])
@@ -93,6 +98,7 @@ cdef class TlsChannel:
     cdef int shake_hands(self, int fd, uint8_t* scratch):
         """Take one step of the handshake; return 0 when it is done, or a TlsStatus."""
         cdef ssize_t count
+        cdef size_t given = 0
         if self.flush(fd, 0) < 0:
             return self.fail("reset by the peer")
         count = self.take_in(fd, scratch, HANDSHAKE_PIECE_BYTES)
@@ -102,7 +108,8 @@ cdef class TlsChannel:
             return self.fail("closed during the TLS handshake")
         if count < 0:
             return TLS_AGAIN
-        self.give(scratch, <size_t>count)
+        while given < <size_t>count:
+            given += self.give(scratch + given, <size_t>count - given)
         try:
             self.ssl_object.do_handshake()
         except SSLWantReadError:
@@ -111,13 +118,14 @@ cdef class TlsChannel:
             self.flush(fd, 0)      # the alert
             return self.fail(f"TLS handshake failed: {reason_of(error)}")
         self.is_established = True
+        self.dataless = 0
         if self.flush(fd, 0) < 0:
             return self.fail("reset by the peer")
         return 0
 
     cdef ssize_t receive(self, int fd, uint8_t* into, size_t size, uint8_t* scratch):
         """Decrypt what has arrived; return how many bytes, 0 at the end, or a TlsStatus."""
-        cdef size_t have = 0, given = 0, received = 0, piece
+        cdef size_t have = 0, given = 0, received = 0, total = 0, piece
         cdef ssize_t count = 1
         cdef bint is_drained = False
         while have < size and count > 0:
@@ -127,11 +135,11 @@ cdef class TlsChannel:
                     have += <size_t>count
                 elif count == TLS_AGAIN:
                     count = 1       # a message of TLS itself
+            elif self.dataless > RECORDS_WITHOUT_DATA_MAX:     # of all that was given
+                count = self.fail("sends TLS records without data")
             elif given < received:
-                piece = min(PIECE_BYTES, received - given)
-                self.give(scratch + given, piece)
-                given += piece
-            elif is_drained:
+                given += self.give(scratch + given, min(PIECE_BYTES, received - given))
+            elif is_drained or total >= size:
                 count = TLS_AGAIN
             else:
                 # What is received fits into what is asked for, as the plaintext is shorter.
@@ -140,11 +148,12 @@ cdef class TlsChannel:
                 is_drained = 0 < count < <ssize_t>piece
                 given = 0
                 received = <size_t>max(count, 0)
+                total += received
                 if count == 0 and have == 0:
                     # Whoever cuts the connection could otherwise end a request early.
                     return self.fail("closed without an end of TLS")
-        if given < received:        # but for the end of a record that had begun before
-            self.give(scratch + given, received - given)
+        while given < received:     # but for the end of a record that had begun before
+            given += self.give(scratch + given, received - given)
         if self.outgoing.pending and self.flush(fd, 0) < 0:
             return self.fail("reset by the peer")
         return <ssize_t>have if have > 0 else count
@@ -162,14 +171,15 @@ cdef class TlsChannel:
             return TLS_FAILED
         return count
 
-    cdef void give(self, uint8_t* data, size_t size):
-        # Gives ciphertext to OpenSSL.
+    cdef size_t give(self, uint8_t* data, size_t size):
+        # Gives ciphertext to OpenSSL, RECORDS_PER_PIECE at most; returns how many bytes.
         if self.ssl_object is None:
             self.incoming = MemoryBIO()
             self.outgoing = MemoryBIO()
             self.ssl_object = self.wrap(self.incoming, self.outgoing)
-        self.note_records(data, size)
+        size = self.note_records(data, size)
         self.incoming.write(PyMemoryView_FromMemory(<char*>data, <Py_ssize_t>size, PyBUF_READ))
+        return size
 
     cdef bint check_first(self, const uint8_t* data, size_t size):
         # Whether a connection begins as one of TLS, as far as it is known; otherwise it has failed.
@@ -192,27 +202,34 @@ cdef class TlsChannel:
             return False
         return True
 
-    cdef void note_records(self, const uint8_t* data, size_t size) noexcept:
+    cdef size_t note_records(self, const uint8_t* data, size_t size) noexcept:
         # Follows the records: how much of the last one, if it is not whole, has been received.
-        cdef size_t take
-        while size > 0:
+        # Returns the size of these bytes without what comes after RECORDS_PER_PIECE.
+        cdef size_t take, given = size
+        cdef uint32_t whole = 0
+        while size > 0 and whole < RECORDS_PER_PIECE:
             if self.body_left == 0:
                 take = min(<size_t>(RECORD_HEAD_SIZE - self.head_size), size)
                 memcpy(self.head + self.head_size, data, take)
                 self.head_size += <uint32_t>take
                 if self.head_size == RECORD_HEAD_SIZE:
                     self.body_left = (self.head[3] << 8) | self.head[4]
-                    self.head_size = 0 if self.body_left == 0 else RECORD_HEAD_SIZE
+                    if self.body_left == 0:
+                        self.head_size = 0
+                        whole += 1
             else:
                 take = min(<size_t>self.body_left, size)
                 self.body_left -= <uint32_t>take
                 if self.body_left == 0:
                     self.head_size = 0
+                    whole += 1
             data += take
             size -= take
         self.partial = self.head_size
         if self.body_left > 0:
             self.partial += ((self.head[3] << 8) | self.head[4]) - self.body_left
+        self.dataless += whole
+        return given - size
 
     cdef bint has_input(self):
         """Return whether `receive` would return something without a byte from the socket."""
@@ -240,6 +257,11 @@ cdef class TlsChannel:
             return self.fail(f"TLS failed: {reason_of(error)}")
         if count == 0:
             self.is_ended = True
+        elif self.dataless > 0:
+            self.dataless -= 1
+        self.data_bytes += count
+        if self.data_bytes > RECORDS_WITHOUT_DATA_BYTES:
+            self.data_bytes = self.dataless = 0
         return <ssize_t>count
 
     # ---- out ----------------------------------------------------------------------------------

@@ -206,7 +206,7 @@ class _Channel:
         except (OSError, EOFError, TimeoutError, UnicodeError) as error:
             self.close(str(error) or "no connection in time")
             return
-        except (Unreachable, PeerError) as error:
+        except (Unreachable, PeerError, CodecError) as error:
             self.close(str(error))
             return
         self._versions = {

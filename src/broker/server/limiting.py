@@ -39,7 +39,8 @@ def when_closed(
 
     def closed(connection: Connection, reason: str) -> None:
         if isinstance(connection.session, Session):
-            limits.closed(connection.session.listener, connection.session.client_host)
+            # At the address that it was counted at, whatever a mark of forwarding says.
+            limits.closed(connection.session.listener, connection.peer_host)
         then(connection, reason)
 
     return closed

@@ -193,6 +193,26 @@ def test_old_versions_are_refused(secure: SecureBroker, version: str) -> None:
     assert "alert" in done.stderr.lower()
 
 
+def test_a_client_that_only_renews_its_keys_is_closed_and_delays_nobody(
+    secure: SecureBroker,
+) -> None:
+    """Each time costs the broker more than the client, and brings no data that ends a read."""
+    command = [sys.executable, "-m", "tests.support.key_updates", str(secure.secure_port), "5"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as flood:
+        assert flood.stdout is not None
+        assert flood.stdout.readline() == "begun\n"
+        begun = time.monotonic()
+        assert answers(secure)
+        assert time.monotonic() - begun < 2
+        output = flood.communicate(timeout=30)[0]
+
+    assert int(output) < 50_000
+    wait_until(
+        lambda: any("records without data" in each for each in secure.log_lines()),
+        "the end of its connection in the log",
+    )
+
+
 def test_a_client_cannot_renegotiate(secure: SecureBroker) -> None:
     needs("openssl", "renegotiate")
     with subprocess.Popen(
@@ -291,7 +311,7 @@ def test_a_listener_that_requires_a_certificate_lets_nobody_in_without(tmp_path:
     ("settings", "reason"),
     [
         (["ssl.keystore.location=/no/such/file"], "No such file"),
-        (["ssl.keystore.location=/etc/hostname"], "other users may read"),
+        (["ssl.keystore.location=/etc/hostname"], "other users may read or change it"),
         (["ssl.client.auth=required"], "ssl.truststore.location"),
         (["ssl.cipher.suites=NONE"], "ssl.cipher.suites"),
         (["ssl.principal.mapping.rules=RULE:("], "ssl.principal.mapping.rules"),

@@ -163,12 +163,14 @@ BAD: dict[str, Callable[[], str]] = {
     "infinite expiry": lambda: signed(
         b'{"sub":"alice","aud":"kafka","iss":"https://issuer","iat":1,"exp":1e999}'
     ),
+    "expiry is too large for a float": lambda: signed(claims(exp=10**400)),
     "another audience": lambda: signed(claims(aud="else")),
     "no audience": lambda: signed(claims(aud=None)),
     "another issuer": lambda: signed(claims(iss="https://other")),
     "empty subject": lambda: signed(claims(sub="")),
     "blank subject": lambda: signed(claims(sub=" ")),
     "subject is a number": lambda: signed(claims(sub=7)),
+    "subject is half a character": lambda: signed(claims(sub="al\ud800ice")),
     "no subject": lambda: signed(claims(sub=None)),
     "no signature": lambda: forged({"alg": "none"}),
     "none in other letters": lambda: forged({"alg": "nOnE", "kid": "rsa"}),

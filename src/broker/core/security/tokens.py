@@ -21,7 +21,7 @@ from broker.core.security.sasl.scram import ScramIdentity
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import id_to_text, random_id
-from broker.model.limits import CLUSTER_CHANGES_PER_TRANSACTION
+from broker.model.limits import CHANGE_ATTEMPTS, CLUSTER_CHANGES_PER_TRANSACTION
 from broker.model.principal import Principal, parse_principal
 from broker.model.sasl_limits import TOKEN_CREDENTIALS_KEPT_MAX
 from broker.model.scram import (
@@ -159,27 +159,18 @@ class Tokens:
 
     async def renew(self, password: bytes, principal: Principal, period_ms: int) -> DelegationToken:
         """Move a token's expiry; RequestError if that is not allowed."""
-        token, now_ms = self._own(password, principal), self._clock.wall_ms()
-        if token.ends_ms < now_ms or token.expires_ms < now_ms:
-            raise RequestError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
         period_ms = self.times.expiry_ms if period_ms <= 0 else period_ms
-        renewed = token._replace(expires_ms=min(token.ends_ms, now_ms + period_ms))
-        await self._put(renewed)
-        return renewed
+        return await self._move(password, principal, period_ms)
 
     async def expire(
         self, password: bytes, principal: Principal, period_ms: int
     ) -> DelegationToken:
         """Set a token's expiry, or remove it at once if the period is negative."""
-        token, now_ms = self._own(password, principal), self._clock.wall_ms()
-        if period_ms < 0:
-            await change(self._metadata, [], [delete(Kind.TOKEN, token.token_id)])
-            return token._replace(expires_ms=now_ms)
-        if token.ends_ms < now_ms or token.expires_ms < now_ms:
-            raise RequestError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
-        changed = token._replace(expires_ms=min(token.ends_ms, now_ms + period_ms))
-        await self._put(changed)
-        return changed
+        if period_ms >= 0:
+            return await self._move(password, principal, period_ms)
+        token = self._own(password, principal)
+        await change(self._metadata, [], [delete(Kind.TOKEN, token.token_id)])
+        return token._replace(expires_ms=self._clock.wall_ms())
 
     async def run(self) -> None:
         """Remove tokens that have expired, now and then."""
@@ -210,7 +201,19 @@ class Tokens:
             raise RequestError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
         return token
 
-    async def _put(self, token: DelegationToken) -> None:
+    async def _move(self, password: bytes, principal: Principal, period_ms: int) -> DelegationToken:
+        """Set a token's expiry, unless somebody removes it meanwhile: then it stays removed."""
+        for _ in range(CHANGE_ATTEMPTS):
+            token, now_ms = self._own(password, principal), self._clock.wall_ms()
+            if token.ends_ms < now_ms or token.expires_ms < now_ms:
+                raise RequestError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+            moved = token._replace(expires_ms=min(token.ends_ms, now_ms + period_ms))
+            if await self._put(moved):
+                return moved
+        raise RequestError(ErrorCode.REQUEST_TIMED_OUT, "it is being changed: try again")
+
+    async def _put(self, token: DelegationToken) -> bool:
+        """Store a token; return whether nobody else has changed it meanwhile."""
         value = {
             "version": 1,
             "owner": str(token.owner),
@@ -221,7 +224,8 @@ class Tokens:
             "ends_ms": token.ends_ms,
         }
         operation = put(Kind.TOKEN, token.token_id, json.dumps(value).encode())
-        await change(self._metadata, [], [operation])
+        guard = self._metadata.image.security.guard(Kind.TOKEN, token.token_id)
+        return await change(self._metadata, [guard], [operation]) is not None
 
     def _changed(self, _: Kind, token_id: str, value: bytes | None) -> None:
         if value is None:

@@ -67,21 +67,23 @@ class Users:
         return None if stored is None else parse_credential(stored)
 
     def identity(self, user: str, mechanism: ScramMechanism) -> ScramIdentity:
-        """Return whom a name is of; for a user that does not exist it has made-up keys."""
+        """Return whom a name is of; for a user that does not exist it has made-up keys.
+
+        These are made for users that exist, too: the time must not tell who does.
+        """
+        made_up = self.made_up(user, mechanism)
         credential = self.find(user, mechanism)
-        if credential is not None:
-            return ScramIdentity(user, credential)
-        return ScramIdentity(user, self.made_up(user, mechanism), is_known=False)
+        return ScramIdentity(user, credential or made_up, is_known=credential is not None)
 
     def made_up(self, user: str, mechanism: ScramMechanism) -> ScramCredential:
         """Return a credential that looks like those of users that exist."""
         digest = hmac.digest(self._secret(), _name(user, mechanism).encode(), "sha512")
         names = (each for each in self._entries if each.startswith(f"{mechanism.name}/"))
-        models = [parse_credential(self._entries[each]) for each in islice(names, _MODELS_MAX)]
+        models = list(islice(names, _MODELS_MAX))
         key = digest[: mechanism.size]
         if not models:
             return ScramCredential(digest[:SALT_BYTES], key, key, ITERATIONS)
-        model = models[int.from_bytes(digest[-8:]) % len(models)]
+        model = parse_credential(self._entries[models[int.from_bytes(digest[-8:]) % len(models)]])
         return ScramCredential(_alike(model.salt, digest), key, key, model.iterations)
 
     def comparison(self, user: str, password: str) -> Callable[[], bool] | None:

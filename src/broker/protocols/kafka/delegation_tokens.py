@@ -1,5 +1,7 @@
 """What the APIs of delegation tokens share (KIP-48)."""
 
+from collections.abc import Awaitable
+
 from broker.core.security import audit
 from broker.core.security.tokens import DelegationToken, Tokens
 from broker.core.session import Session
@@ -23,8 +25,20 @@ def tokens_of(session: Session) -> Tokens:
     return tokens
 
 
-def record(session: Session, token: DelegationToken, change: audit.AccountChange) -> None:
-    """Tell the audit of a change of a token."""
+async def recorded(
+    session: Session, changing: Awaitable[DelegationToken], change: audit.AccountChange
+) -> DelegationToken:
+    """Change a token and tell the audit, although the client leaves meanwhile; return the token."""
+
+    async def change_and_tell() -> DelegationToken:
+        token = await changing
+        _record(session, token, change)
+        return token
+
+    return await session.broker.appends.run_to_completion(change_and_tell())
+
+
+def _record(session: Session, token: DelegationToken, change: audit.AccountChange) -> None:
     found = session.broker.security.audit
     if found is not None:
         peer = audit.Peer(session.client_host, session.listener.name, "kafka")

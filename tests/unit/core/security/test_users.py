@@ -5,9 +5,15 @@ import itertools
 
 import pytest
 
-from broker.core.security.users import Credential, Users, check_name, new_credential
+from broker.core.security.users import (
+    Credential,
+    Users,
+    check_name,
+    new_credential,
+    parse_credential,
+)
 from broker.model.errors import RequestError
-from broker.model.scram import ITERATIONS, MECHANISMS
+from broker.model.scram import ITERATIONS, MECHANISMS, ScramCredential
 from tests.support.fakes import FakeBroker
 
 SHA_256, SHA_512 = MECHANISMS["SCRAM-SHA-256"], MECHANISMS["SCRAM-SHA-512"]
@@ -50,6 +56,25 @@ def test_an_unknown_user_looks_like_the_others() -> None:
     assert made_up.credential.iterations == 5000
     assert len(made_up.credential.salt) == len(known.credential.salt)
     assert len(made_up.credential.stored_key) == len(known.credential.stored_key)
+
+
+def test_a_challenge_takes_the_same_work_whether_its_user_exists_or_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Within one reading of a credential, however many users there are."""
+    users = users_with(*(f"user{each}" for each in range(20)))
+    read = []
+
+    def parse(stored: bytes) -> ScramCredential:
+        read.append(stored)
+        return parse_credential(stored)
+
+    monkeypatch.setattr("broker.core.security.users.parse_credential", parse)
+    users.identity("user7", SHA_256)
+    of_known = len(read)
+    users.identity("nobody", SHA_256)
+
+    assert of_known - 1 <= len(read) - of_known <= of_known
 
 
 def test_without_users_a_made_up_credential_is_like_new_ones() -> None:

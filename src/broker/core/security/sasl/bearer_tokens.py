@@ -7,7 +7,7 @@ broker that offers OAUTHBEARER.
 """
 
 import json
-import math
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,6 +23,7 @@ _ALGORITHMS: Final = {
     "EC": ("ES256", "ES384", "ES512"),
     "OKP": ("EdDSA", "Ed25519"),
 }
+_HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")  # JSON can have it, UTF-8 cannot
 _LATEST_SECONDS: Final = 1 << 40  # far from what a wall clock in milliseconds can hold
 
 
@@ -149,12 +150,15 @@ def _user_of(payload: dict[str, Any], wanted: Claims) -> str | None:
     if wanted.audiences and not any(each in named for each in wanted.audiences):
         return None
     user = payload.get(wanted.user_claim)
-    return (user.strip() or None) if isinstance(user, str) else None
+    if not isinstance(user, str) or _HALF_CHARACTER.search(user):
+        return None
+    return user.strip() or None
 
 
 def _time_ms(claim: object) -> int | None:
     if isinstance(claim, bool) or not isinstance(claim, (int, float)):
         return None
-    if not math.isfinite(claim) or abs(claim) > _LATEST_SECONDS:
+    # Compared first: a longer integer is no float, and NaN is not below anything.
+    if not abs(claim) <= _LATEST_SECONDS:
         return None
     return int(claim * 1000)

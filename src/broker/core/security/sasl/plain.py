@@ -36,13 +36,12 @@ class Plain:
     def compare(self, user: str, password: str, authorization_id: str) -> Step:
         """Return whether the password is that of the user."""
         known = self._users.get(user)
-        if known is not None:
-            is_right = hmac.compare_digest(known.encode(), password.encode())
-            return _outcome(user, authorization_id, is_right=is_right)
-        compare = self._stored(user, password)
+        is_right = known is not None and hmac.compare_digest(known.encode(), password.encode())
+        compare = None if is_right else self._stored(user, password)
         if compare is None:
-            return _outcome(user, authorization_id, is_right=False)
-        return Work(lambda: _outcome(user, authorization_id, is_right=compare()))
+            return _outcome(user, authorization_id, is_right=is_right)
+        # A wrong password of a user of the configuration takes as long: the time tells no names.
+        return Work(lambda: _outcome(user, authorization_id, is_right=compare() and known is None))
 
 
 def _outcome(user: str, authorization_id: str, *, is_right: bool) -> Outcome:

@@ -1,7 +1,7 @@
 """AlterUserScramCredentials, v0-0. The client has derived the salted password (KIP-554)."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -62,11 +62,16 @@ async def handle(
             refused[name] = refused[name] or error
     accepted = [change for name in changes if refused[name] is None for change in changes[name]]
     try:
-        await users.alter(accepted)
+        # What is changed is recorded, although the client leaves meanwhile.
+        await session.broker.appends.run_to_completion(_alter(session, users, accepted))
     except RequestError as error:
         refused.update({each.user: error for each in accepted})
-    _record(session, [each for each in accepted if refused[each.user] is None])
     return _results(refused)
+
+
+async def _alter(session: Session, users: Users, changes: Sequence[Credential]) -> None:
+    await users.alter(changes)
+    _record(session, changes)
 
 
 def _results(refused: dict[str, RequestError | None]) -> "bodies.AlterUserScramCredentialsResponse":

@@ -11,7 +11,7 @@ from broker.model.principal import USER, Principal
 from broker.model.sasl_limits import DELEGATION_TOKEN_RENEWERS_MAX
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
-from broker.protocols.kafka.delegation_tokens import record, tokens_of
+from broker.protocols.kafka.delegation_tokens import recorded, tokens_of
 from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ async def handle(
         raise RequestError(ErrorCode.INVALID_REQUEST, text)
     if owner != session.principal:
         access.check(session, Operation.CREATE_TOKENS, ResourceType.USER, str(owner))
-    token = await tokens.create(owner, session.principal, renewers, body["max_lifetime_ms"])
-    record(session, token, AccountChange.CREATE)
+    creating = tokens.create(owner, session.principal, renewers, body["max_lifetime_ms"])
+    token = await recorded(session, creating, AccountChange.CREATE)
     return {
         "error_code": 0,
         "principal_type": owner.type,

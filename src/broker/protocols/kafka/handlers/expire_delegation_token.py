@@ -7,7 +7,7 @@ from broker.core.session import Session
 from broker.model.errors import RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
-from broker.protocols.kafka.delegation_tokens import record, tokens_of
+from broker.protocols.kafka.delegation_tokens import recorded, tokens_of
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -18,8 +18,9 @@ async def handle(
 ) -> "bodies.ExpireDelegationTokenResponse":
     """Set when a token expires, or remove it; its owner and its renewers may."""
     period_ms = request.body["expiry_time_period_ms"]
-    token = await tokens_of(session).expire(request.body["hmac"], session.principal, period_ms)
-    record(session, token, AccountChange.DELETE if period_ms < 0 else AccountChange.CHANGE)
+    expiring = tokens_of(session).expire(request.body["hmac"], session.principal, period_ms)
+    kind = AccountChange.DELETE if period_ms < 0 else AccountChange.CHANGE
+    token = await recorded(session, expiring, kind)
     return {"error_code": 0, "expiry_timestamp_ms": token.expires_ms}
 
 

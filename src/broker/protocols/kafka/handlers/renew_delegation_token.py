@@ -7,7 +7,7 @@ from broker.core.session import Session
 from broker.model.errors import RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
-from broker.protocols.kafka.delegation_tokens import record, tokens_of
+from broker.protocols.kafka.delegation_tokens import recorded, tokens_of
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -17,10 +17,10 @@ async def handle(
     request: "Request[bodies.RenewDelegationTokenRequest]", session: Session
 ) -> "bodies.RenewDelegationTokenResponse":
     """Let a token expire later; its owner and its renewers may."""
-    token = await tokens_of(session).renew(
+    renewing = tokens_of(session).renew(
         request.body["hmac"], session.principal, request.body["renew_period_ms"]
     )
-    record(session, token, AccountChange.CHANGE)
+    token = await recorded(session, renewing, AccountChange.CHANGE)
     return {"error_code": 0, "expiry_timestamp_ms": token.expires_ms}
 
 
