@@ -23,7 +23,7 @@ requirements = $(shell $(PYTHON) -c 'import re, tomllib; \
 	print(*(exact.get(re.match("[a-zA-Z0-9_-]+", each)[0], each) for each in $(1)))')
 
 SUITE ?= broker
-SUITES := broker codec compaction coordinators groups growth guard metadata spark storage turns
+SUITES := acls broker codec compaction coordinators groups growth guard metadata spark storage tls turns
 
 .PHONY: run build etcd test test-quick check bench bench-programs $(SUITES:%=bench-%) sanitize fuzz mutants clean
 .DELETE_ON_ERROR:
@@ -44,7 +44,7 @@ $(VENV)/.built: $(VENV)/.tools $(SOURCES)
 	touch $@
 
 $(VENV)/.test: $(VENV)/.tools
-	$(PIP) install $(call requirements,[each for name in ("codec"$(,) "plot"$(,) "spark"$(,) "test") \
+	$(PIP) install $(call requirements,[each for name in ("codec"$(,) "oauth"$(,) "plot"$(,) "spark"$(,) "tls"$(,) "test") \
 		for each in extra[name] if not each.startswith("polylog")])
 	touch $@
 
@@ -123,6 +123,10 @@ bench-broker: $(VENV)/.test bench-programs etcd
 bench-growth: $(VENV)/.built
 	$(BIN)/python -m benchmarks.end_to_end.growth $(BENCH)
 
+# Decisions by ACLs, and what they cost the native paths.
+bench-acls: $(VENV)/.built
+	$(BIN)/python -m benchmarks.acls.bench
+
 # Joins, loads and expiry of groups, and the longest turn of the loop, in one process without sockets.
 bench-groups: $(VENV)/.built
 	$(BIN)/python -m benchmarks.groups.bench
@@ -157,6 +161,10 @@ bench-storage: bench-programs
 # Topics in Spark, compared with Spark's own connector; BENCH='--help' lists the options.
 bench-spark: $(VENV)/.test $(VENV)/.built
 	$(BIN)/python -m benchmarks.spark.bench $(BENCH)
+
+# TLS beside plain connections and beside OpenSSL's own speed; BENCH='--help' lists the options.
+bench-tls: $(VENV)/.test $(VENV)/.built
+	$(BIN)/python -m benchmarks.tls.bench $(BENCH)
 
 # Instruction counts of a few kernels by callgrind, compared with a table; BENCH=--update writes it.
 bench-guard: $(VENV)/.bench $(VENV)/.built

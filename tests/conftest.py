@@ -50,6 +50,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--simulation-seeds", type=int, default=1_000, help="histories of tests/simulation"
     )
     parser.addoption("--crash-states", type=int, default=4_000, help="states of tests/crash_states")
+    parser.addoption(
+        "--authorizer-decisions", type=int, default=20_000, help="compared with the reference"
+    )
+    parser.addoption(
+        "--security-matrix", type=int, default=3, help="combinations of TLS, login, ACLs per client"
+    )
     parser.addoption("--crash-seed", type=int, help="one of them, again")
     parser.addoption(
         "--attack-rounds", type=int, default=1, help="how often each attack is tried on a small one"

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 OTHERS = re.compile(r"pip install [^\n`]*(?<![\w./-])(?:polylog|broker)(?![\w./-])")
 
 
-FOR_USERS = ("codec", "spark", "plot")
+FOR_USERS = ("codec", "oauth", "spark", "plot", "tls")
 
 
 def pyproject() -> dict[str, Any]:

@@ -21,7 +21,7 @@ DOCUMENTS = sorted(
     (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("README.md"))
 )
 SNIPPET_TIMEOUT_S = 120
-README_LINES_MAX = 150
+README_LINES_MAX = 160
 # A page, or anything under docs/; perhaps a heading's anchor; perhaps the number of a section.
 CITATION = re.compile(
     r"(?<![\w./-])((?:[\w.-]+/)*[\w-]+\.md\b|docs/[\w./-]*\w)(?:#([\w-]+))?(?:,? §?(\d[\d.]*))?"

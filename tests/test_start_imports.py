@@ -5,7 +5,10 @@ import sys
 from pathlib import Path
 
 # The standard library modules that are worth their milliseconds, and what they import.
-ENOUGH = "import argparse, asyncio, bisect, fcntl, json, pathlib, resource, sqlite3, uvloop, zlib"
+ENOUGH = (
+    "import argparse, asyncio, bisect, fcntl, hashlib, hmac, json, pathlib, resource, sqlite3,"
+    " uvloop, zlib"
+)
 START = """
 import os, signal, sys
 from broker.cli import main, start

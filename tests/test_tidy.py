@@ -28,6 +28,8 @@ NATIVE_MAY_IMPORT = (
     "broker.model.errors",
     "broker.model.limits",
     "broker.model.log_results",
+    "broker.model.security_limits",
+    "broker.model.tls_limits",
 )
 
 FILE_SYSCALLS = (
@@ -38,13 +40,18 @@ FILE_SYSCALLS = (
 # Everything else on files uses broker._native.kernel.file_ops.
 FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "unlink"}
 MAY_USE_FILES = {
+    "cli/audit.py": {"open"},  # the user's copy of an audit
+    "cli/cert.py": {"open", "read_bytes"},  # the user's authority and certificates
+    "cli/user.py": {"open"},  # the files that a user has passwords in
     "cli/metadata.py": {"read_text"},  # the user's export
+    "client/secured.py": {"open"},  # the user's settings of a client
     "codec/schema.py": {"open"},  # its own table of messages
+    "core/security/token_keys.py": {"open"},  # public keys of an authorization server
     "model/config_sources.py": {"read_text"},  # the user's settings
+    "model/secret_file.py": {"open"},  # the user's keys and passwords
     "protocols/v1/importing/directory.py": {"open"},  # of another server, read sequentially
     "segments/file.py": {"open"},  # reads a log whose broker is another process, or none
     "segments/index.py": {"open"},  # the same
-    "server/cluster/opening.py": {"read_text"},  # the user's password for etcd
     "server/memory.py": {"read_text"},  # what the kernel says of control groups
     "storage/log_dir.py": {"open"},  # the lock between processes
     "storage/metadata/sqlite/database.py": {"unlink"},  # SQLite's own files

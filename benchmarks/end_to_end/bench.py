@@ -154,6 +154,8 @@ def run_row(
 ) -> None:
     """Run a workload against all targets, once to warm up and then in rounds."""
     workload = Workload(row, settings.programs, folder, settings.scale)
+    if row.is_limited:  # the commit before may have no quotas
+        targets = [target for target in targets if target.name == OURS]
     if row.is_ours:
         targets = [target for target in targets if target.name in (OURS, BEFORE)]
     served = [target for target in targets if _is_served(row, target)]

@@ -1,7 +1,7 @@
 """The workloads, their figures and their goals."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from benchmarks.end_to_end.background import ATTACKS, LOADS, OURS
@@ -68,6 +68,7 @@ class Row:
     is_ours: bool = False  # only our broker runs it: it is compared with another row of ours
     keeps_topic: bool = False  # reads only: all rounds use the topic that `prepare` filled
     background: str | None = None  # the load of other clients, see background.py
+    is_limited: bool = False  # every client has quotas that it does not reach
 
 
 def _per_gb(*goals: Goal) -> tuple[Figure, ...]:
@@ -150,6 +151,21 @@ def _fetch_rows() -> list[Row]:
             keeps_topic=True,
         )
         for name, fetch_bytes, limit in (("1m", 1 << 20, 0.30), ("64k", 64 << 10, 0.55))
+    ]
+
+
+def _limited_rows() -> list[Row]:
+    """Return rows whose clients have quotas: what it costs to count."""
+    return [
+        replace(
+            row,
+            name=f"{row.name}-quota",
+            figures=(replace(row.figures[0], goals=(Goal(1.05, over_row=row.name),)),),
+            is_ours=True,
+            is_limited=True,
+        )
+        for row in (*_produce_rows(), *_fetch_rows())
+        if row.name in {"produce-1rec", "produce-16k", "fetch-64k"}
     ]
 
 
@@ -337,6 +353,7 @@ def _cursus_rows() -> list[Row]:
 ROWS = (
     *_produce_rows(),
     *_fetch_rows(),
+    *_limited_rows(),
     *_latency_rows(),
     *_quiet_rows(),
     *_durable_rows(),

@@ -15,8 +15,11 @@ from benchmarks.end_to_end.background import READY
 from benchmarks.end_to_end.rows import GB, Floor, Options, Row
 from benchmarks.end_to_end.targets import HOST, BenchmarkError, Target
 from broker.codec import encode
+from tests.support import quotas
+from tests.support.wire_client import WireClient
 
 TRIAL_SECONDS_MAX = 150.0
+UNREACHED = 1e12  # of a quota
 COMPRESSED_ROW_BYTES = 100
 WRONG_EXIT = 1  # of the load generator: offsets are missing, duplicated or misplaced
 AMOUNTS = ("bytes", "requests", "seconds")  # options that a quick run makes smaller
@@ -140,6 +143,23 @@ def background_load(row: Row, target: Target) -> Iterator[None]:
             load.kill()
 
 
+@contextmanager
+def quotas_of(row: Row, target: Target) -> Iterator[None]:
+    """Give every client the quotas of a row during the context."""
+    if not row.is_limited:
+        yield
+        return
+    everyone: quotas.Entity = {"client-id": None}
+    of_bytes = dict.fromkeys(("producer_byte_rate", "consumer_byte_rate"), UNREACHED)
+    with WireClient(f"127.0.0.1:{target.port}") as client:
+        quotas.alter(client, everyone, **of_bytes, request_percentage=UNREACHED)
+        try:
+            yield
+        finally:
+            removed = dict.fromkeys((*of_bytes, "request_percentage"))
+            quotas.alter(client, everyone, **removed)
+
+
 class Workload:
     """A row that is run in several rounds."""
 
@@ -164,6 +184,10 @@ class Workload:
 
     def run(self, target: Target) -> Facts:
         """Run once; return facts of the load and costs of the broker, machine and generator."""
+        with quotas_of(self.row, target):
+            return self._run(target)
+
+    def _run(self, target: Target) -> Facts:
         if target.name == "floor" and self.row.floor is Floor.SYNC_LOOP:
             return self._sync_loop()
         if self.row.keeps_topic:

@@ -14,10 +14,12 @@ from broker.codec.compression import compress
 from broker.codec.schema import Message
 from broker.model.compressions import GZIP, LZ4, SNAPPY, ZSTD
 from tests.fuzz import (
+    before_login_target,
     compression_targets,
     connection_target,
     cursus_target,
     encode_targets,
+    login_target,
     rustlog_target,
 )
 from tests.fuzz.inputs import OPTIONS_SIZE
@@ -29,6 +31,8 @@ OWN_SEEDS = {
     "connection": connection_target.seeds,
     "rustlog": rustlog_target.seeds,
     "cursus_batch": cursus_target.seeds,
+    "login": login_target.seeds,
+    "before_login": before_login_target.seeds,
 }
 CORPUS = Path(__file__).parent / "corpus"
 SEED_SIZE_MAX = 1024
@@ -67,7 +71,7 @@ def seeds(target: str) -> list[bytes]:
             found = list(_consumer_protocol())
         case "encode_rows" | "encode_columns":
             found = list(encode_targets.seeds())
-        case "connection" | "rustlog" | "cursus_batch":
+        case _ if target in OWN_SEEDS:
             found = list(OWN_SEEDS[target]())
         case "segment":
             found = list(_segments())

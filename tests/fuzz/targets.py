@@ -37,6 +37,8 @@ TARGETS: Final[dict[str, str]] = {
     "connection": "connection_target.connection",
     "rustlog": "rustlog_target.rustlog",
     "cursus_batch": "cursus_target.cursus_batch",
+    "login": "login_target.login",
+    "before_login": "before_login_target.before_login",
     "segment": "segment_targets.segment",
 }
 

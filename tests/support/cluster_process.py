@@ -4,7 +4,7 @@ import os
 import shutil
 import signal
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ class ClusterProcess:
         settings: Sequence[str] = (),
         etcd: Etcd | None = None,
         network: BrokerNetwork | None = None,
-        kind: type[BrokerProcess] = BrokerProcess,
+        kind: Callable[..., BrokerProcess] = BrokerProcess,
     ) -> None:
         """Prepare the brokers; skips the test where there is no etcd.
 
@@ -139,7 +139,7 @@ class ClusterProcess:
 
     def _ask(self, broker_id: int, body: dict[str, Any]) -> dict[str, Any] | None:
         try:
-            with WireClient(self.brokers[broker_id].listen, ASK_TIMEOUT_S) as client:
+            with WireClient(self.brokers[broker_id].address, ASK_TIMEOUT_S) as client:
                 return client.request("Metadata", 12, body)
         except (ConnectionClosedError, OSError):
             return None
@@ -193,7 +193,7 @@ class ClusterProcess:
         if broker_id not in self.running():
             return False
         try:
-            with WireClient(self.brokers[broker_id].listen, ASK_TIMEOUT_S) as client:
+            with WireClient(self.brokers[broker_id].address, ASK_TIMEOUT_S) as client:
                 answer = wire_requests.list_offset(client, topic, partition, LATEST)
         except (ConnectionClosedError, OSError):
             return False
@@ -251,7 +251,7 @@ class ClusterProcess:
 
 @contextmanager
 def running_cluster(
-    folder: Path, settings: Sequence[str] = (), kind: type[BrokerProcess] = BrokerProcess
+    folder: Path, settings: Sequence[str] = (), kind: Callable[..., BrokerProcess] = BrokerProcess
 ) -> Iterator[ClusterProcess]:
     """Run three brokers on an etcd of their own; they must have logged no error in the end."""
     cluster = ClusterProcess(folder, settings=settings, kind=kind)

@@ -54,6 +54,8 @@ from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.scheduling.tasks import Tasks
+from broker.core.security import Security
+from broker.core.security.users import Users
 from broker.core.session import Session
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.interfaces import Leadership, LeadsAll
@@ -75,6 +77,7 @@ from broker.protocols.base import (
     Deferred,
 )
 from broker.protocols.kafka import PROTOCOL
+from broker.server.limiting import make_quotas
 from broker.storage import metadata
 from broker.storage.files.deletion import DeletedFolders
 from tests.support.manual_clock import ManualClock
@@ -690,7 +693,12 @@ class FakeBroker:
             appends=Tasks(1 << 62),
             long_answers=Admission(1 << 62, 0),
             response_cache=ResponseCache(lambda: self.topics.revision, 1 << 20),
+            security=Security(users=Users(self.metadata)),
         )
+        self.quotas = make_quotas(self.config, self.metadata, self.broker.clock)
+        security = self.broker.security._replace(quotas=self.quotas)
+        self.broker = self.broker._replace(security=security)
+        self.throttle_ms = 0  # of the last answer
         self.topics.when_deleted(self.groups.topic_deleted)
         self.protocol = PROTOCOL()
         self.session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
@@ -803,15 +811,19 @@ class FakeBroker:
         self, key: int, version: int, client_id: str | None, body: bytes
     ) -> bytes | None:
         """Send a request's body and return the response's body, as the server would."""
+        if self.quotas.is_limiting:
+            self.quotas.find(self.session, None if client_id is None else client_id.encode())
         reply = self.protocol.handle(key, version, client_id, body, self.session)
         if isinstance(reply, Deferred):
             await asyncio.wait([reply.future])
             reply = reply.answer()
         elif isinstance(reply, Awaitable):
             reply = await reply
+        self.throttle_ms = 0
         if isinstance(reply, Answer):
-            assert reply == Answer(None, written=reply.written)
-            return None
+            self.throttle_ms = reply.throttle_ms
+            assert reply._replace(body=None, throttle_ms=0) == Answer(None, written=reply.written)
+            return reply.body
         return reply
 
 

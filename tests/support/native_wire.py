@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from broker._native.protocols.kafka.replica_fetch import ReplicaSessions
     from broker._native.wire.connection import Connection
     from broker._native.wire.pending_reply import PendingReply
+    from tests.support.tls_client import TlsClient
 
 PRODUCE = 0
 FETCH = 1
@@ -214,7 +215,7 @@ class Wire:
         self.poller = Poller(logs.turn, self.table)
         self.slow: list[PendingReply] = []
         self.closed: list[str] = []
-        self.clients: list[Client] = []
+        self.clients: list[Client | TlsClient] = []
         self._wants_turn = False
         self._poll = select.poll()
         self._poll.register(self.poller.epoll_fd, select.POLLIN)
@@ -252,8 +253,9 @@ class Wire:
         near, far = socket.socketpair()
         near.setblocking(False)
         far.setblocking(False)
-        self.clients.append(Client(self, near, far, session))
-        return self.clients[-1]
+        client = Client(self, near, far, session)
+        self.clients.append(client)
+        return client
 
     @property
     def is_ready(self) -> bool:

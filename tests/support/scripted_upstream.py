@@ -116,7 +116,7 @@ class View:
     def __init__(self, leader: int = 2) -> None:
         self.leader = leader
 
-    def brokers(self, host: str, port: int) -> list[Any]:
+    def brokers(self, host: str, port: int, _listener: object = None) -> list[Any]:
         return [
             SimpleNamespace(broker_id=1, host=host, port=port, rack=None),
             SimpleNamespace(broker_id=2, host="two.example", port=9, rack=None),

@@ -163,7 +163,7 @@ def write_file_atomic(path, data):
     target = os.fspath(path)
     temporary = target + ".tmp"
     try:
-        write_whole(temporary, data, True)
+        write_into(temporary, data, O_TRUNC, 0, True)
         rename(temporary, target)
     except (OSError, StorageError):
         name = os.fsencode(temporary)
@@ -174,19 +174,24 @@ def write_file_atomic(path, data):
 
 def write_file(path, data):
     """Replace the content of a file; a crash may leave any part of it, or an empty file."""
-    write_whole(path, data, False)
+    write_into(path, data, O_TRUNC, 0, False)
 
 
-cdef int write_whole(path, data, bint is_synced) except -1:
+def write_at(path, data, int64_t position):
+    """Write into a file from a position on; durable on return, except for a new file's name."""
+    write_into(path, data, 0, position, True)
+
+
+cdef int write_into(path, data, int flags, int64_t position, bint is_synced) except -1:
     cdef Py_buffer view
     cdef int fd
     cdef int64_t written
     cdef int synced, closed
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
-        fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC)
+        fd = open_file(path, O_WRONLY | O_CREAT | flags)
         with nogil:
-            written = file_pwrite(fd, view.buf, <size_t>view.len, 0)
+            written = file_pwrite(fd, view.buf, <size_t>view.len, position)
             synced = file_sync(fd) if written >= 0 and is_synced else 0
             closed = file_close(fd)
     finally:

@@ -86,6 +86,7 @@ from broker._native.wire.frame cimport frame_announced, frame_cut
 from broker._native.wire.frame_memory cimport INPUT_WAITING
 from broker._native.wire.output_queue cimport queue_commit, queue_reserve
 from broker._native.wire.poller cimport Poller
+from broker._native.wire.tls cimport TlsChannel
 
 from enum import Enum
 
@@ -218,12 +219,12 @@ cdef class ReplicaFetcher(Wait):
         """How many partitions are copied."""
         return self.table.map.count - <uint32_t>self.table.lists[REPLICA_FORGOTTEN].count
 
-    def connect(self, Poller poller not None, int fd, str peer_host):
+    def connect(self, Poller poller not None, int fd, str peer_host, TlsChannel tls=None):
         """Ask over this socket, which is connected and not blocking, and is the poller's now."""
         if self.connection is not None:
             raise ValueError("it has a connection")
         poller.read_clocks()
-        self.begin(poller.add_outbound(fd, peer_host, ReplyFrames(self)))
+        self.begin(poller.add_outbound(fd, peer_host, ReplyFrames(self), tls))
 
     def add(self, PartitionLog log not None, bytes topic_id not None, int32_t partition,
             int32_t epoch):

@@ -5,8 +5,10 @@ from broker._native.log.partition_log cimport PartitionLog
 from broker._native.wire.frame_memory cimport InputBuffer
 from broker._native.wire.output_queue cimport OutputQueue
 from broker._native.wire.poller_state cimport PollerState
+from broker._native.wire.quota cimport ClientQuota
 from broker._native.wire.reply_slot cimport ReplySlot
 from broker._native.wire.timer_wheel cimport Timer
+from broker._native.wire.tls cimport TlsChannel
 from broker._native.wire.unseen_writes cimport UnseenWrites
 
 
@@ -23,6 +25,9 @@ cdef class NativeProtocol:
     cdef readonly object fallback         # the Python protocol for all other requests
     cdef readonly bint is_closed_idle     # after connections.max.idle.ms of silence
     cdef readonly bint serves_half_closed  # requests are still answered after the EOF of the peer
+    cdef readonly bint is_metered         # the poller counts its bytes for quotas
+    cdef readonly NativeProtocol gate     # serves connections until they log in; None: no login
+    cdef readonly NativeProtocol opened   # of a gate: serves them afterwards
     cdef readonly uint64_t connections
     cdef readonly uint64_t requests
 
@@ -57,9 +62,12 @@ cdef class Connection:
     cdef PollerState poller
     cdef readonly str peer_host           # the client's address
     cdef public object session            # state of the Python protocol for this connection
+    cdef readonly TlsChannel tls          # None: its bytes are not encrypted
     cdef NativeProtocol protocol          # None: not detected yet
     cdef uint8_t protocol_flags           # state of the native protocol for this connection
     cdef bint is_outbound                 # this broker has opened it: it receives replies
+    cdef readonly bint needs_login        # its listener has a login, and it has not logged in yet
+    cdef int64_t login_ends_ms            # monotonic: when it must log in again; 0: never
     cdef bint is_partly_served            # of the frame that is being served a part is left
     cdef bint expects_long                # the last frame was longer than half of a read
     cdef InputBuffer input                # an incomplete frame, or frames that must wait
@@ -71,6 +79,9 @@ cdef class Connection:
     cdef OutputQueue output
     cdef Wait wait                        # the answer that is not complete yet, or None
     cdef Timer timer                      # of `wait`
+    cdef ClientQuota quota                # of its last request; None: there are no quotas
+    cdef int64_t written_bytes            # of requests, not counted for its quota yet
+    cdef int64_t read_bytes               # of answers, likewise
     cdef bint is_busy                     # a request is being served; later ones wait for it
     cdef bint is_held                     # is_busy until earlier writes are visible, answered
     cdef bint is_closed
@@ -88,6 +99,10 @@ cdef class Connection:
     cdef bint is_full(self) noexcept
     cdef void read(self)
     cdef bint receive(self)
+    cdef void shake_hands(self, uint32_t events)
+    cdef bint is_readable(self) noexcept
+    cdef bint has_unsent(self) noexcept
+    cdef void fail_tls(self)
     cdef void resume_reading(self)
     cdef void restart_frame_timer(self) noexcept
     cdef void enqueue(self, ReplySlot* slot)
@@ -95,6 +110,7 @@ cdef class Connection:
     cdef bint hold_back(self, Cursor frame)
     cdef bint wait_for_unseen(self)
     cdef bint detect_protocol(self, const uint8_t* data, size_t size)
+    cdef bint begin_protocol(self, NativeProtocol protocol)
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size)
     cdef void begin_wait(self, Wait wait)
     cdef void end_wait(self)

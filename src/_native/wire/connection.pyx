@@ -71,6 +71,7 @@ from broker._native.wire.output_queue cimport (
 from broker._native.wire.poller_state cimport PollerState
 from broker._native.wire.reply_slot cimport ReplySlot, slot_cost, slot_free, slot_new
 from broker._native.wire.timer_wheel cimport wheel_clear, wheel_set
+from broker._native.wire.tls cimport TLS_AGAIN, TLS_FAILED, TlsChannel
 from broker._native.wire.unseen_writes cimport (
     unseen_add,
     unseen_free,
@@ -79,7 +80,7 @@ from broker._native.wire.unseen_writes cimport (
     unseen_wait,
 )
 
-from broker.model import limits
+from broker.model import limits, sasl_limits, tls_limits
 
 cdef extern from "sys/socket.h" nogil:
     ssize_t recv(int socket, void* into, size_t size, int flags)
@@ -95,7 +96,10 @@ cdef enum:
     # PollerState.work, in units of an ordinary request.
     WORK_PER_CALL = 4               # a system call on a socket
     WORK_BYTES_SHIFT = 12           # 4 KiB of a longer request
+    WORK_OF_HANDSHAKE = 256         # a step of a TLS handshake: the clock is read after it
 
+cdef int HANDSHAKE_STEPS_PER_TURN = tls_limits.TLS_HANDSHAKE_STEPS_PER_TURN
+cdef size_t LOGIN_RECEIVE_BYTES = sasl_limits.LOGIN_RECEIVE_BYTES
 cdef size_t RECEIVE_BYTES_PER_TURN = limits.RECEIVE_BYTES_PER_TURN
 cdef int64_t SEND_BYTES_PER_TURN = limits.SEND_BYTES_PER_TURN
 cdef int64_t WAITING_REPLY_BYTES_PER_CONNECTION = limits.WAITING_REPLY_BYTES_PER_CONNECTION
@@ -111,8 +115,14 @@ cdef class NativeProtocol:
     """How one wire protocol cuts a connection's bytes into requests, and serves them.
 
     `serve` is the native path; requests that it does not serve are left to `fallback`, by
-    `hand_over` (pending_reply.pyx).
+    `hand_over` (pending_reply.pyx). One that has a `gate` has a login: on a listener that asks for
+    it, the gate is the protocol of a connection until it has logged in (PendingReply.set_login).
     """
+
+    def guard_with(self, NativeProtocol gate not None):
+        """Let `gate` serve the connections that have not logged in."""
+        self.gate = gate
+        gate.opened = self
 
     cdef Verdict recognizes(self, const uint8_t* data, size_t size) noexcept:
         """Return whether a connection that begins with these bytes, one or more, is of it."""
@@ -220,6 +230,9 @@ cdef class Connection:
         if events & (EPOLLERR | EPOLLHUP):
             self.close("reset by the peer")
             return
+        if self.tls is not None and not self.tls.is_established:
+            self.shake_hands(events)
+            return
         if events & EPOLLOUT:
             self.request_drain()
         if events & EPOLLRDHUP and (self.is_busy or not events & EPOLLIN):
@@ -237,6 +250,44 @@ cdef class Connection:
             elif not self.has_unserved:
                 self.read()
 
+    cdef void shake_hands(self, uint32_t events):
+        """Take a step of the TLS handshake, unless this turn has had its share of them."""
+        cdef TlsChannel tls = self.tls
+        cdef int status
+        if self.poller.handshake_steps >= HANDSHAKE_STEPS_PER_TURN:
+            return      # it is reported again
+        self.poller.handshake_steps += 1
+        self.poller.work += WORK_OF_HANDSHAKE
+        status = tls.shake_hands(self.fd, self.poller.scratch)
+        if status == TLS_FAILED:
+            self.fail_tls()
+            return
+        self.watch(self.interest | EPOLLOUT if tls.has_unsent()
+                   else self.interest & ~<uint32_t>EPOLLOUT)
+        if status == TLS_AGAIN:
+            return
+        self.active_ms = self.poller.monotonic_ms
+        tls.on_secured(self)
+        if not self.is_closed and self.tls.has_input():
+            self.request_drain()
+
+    cdef void fail_tls(self):
+        if self.tls.is_established:
+            self.close(self.tls.reason)
+            return
+        if self.tls.on_failed is not None:
+            self.tls.on_failed(self.peer_host, self.tls.reason)
+        self.close("no TLS connection")
+
+    cdef bint has_unsent(self) noexcept:
+        """Return whether something waits for its socket."""
+        return self.output.head != NULL or (self.tls is not None and self.tls.has_unsent())
+
+    cdef bint is_readable(self) noexcept:
+        """Return whether nothing of its own prevents that it reads."""
+        return not (self.is_busy or self.has_unserved or self.is_full()
+                    or self.input.state == INPUT_WAITING)
+
     cdef bint is_full(self) noexcept:
         return (self.is_closing or self.input_ended
                 or self.slots_bytes > WAITING_REPLY_BYTES_PER_CONNECTION
@@ -249,6 +300,8 @@ cdef class Connection:
         """Receive what is there, up to the limit of a turn, and serve the whole frames in it."""
         while self.receive() and not self.is_closed:
             pass
+        if self.tls is not None and not self.is_closed and self.tls.has_input():
+            self.request_drain()    # epoll does not know of it
 
     cdef bint receive(self):
         # One recv. True if it got only the head of a long frame whose rest has probably arrived.
@@ -264,6 +317,8 @@ cdef class Connection:
         elif self.expects_long and have < HEAD_ONLY:
             # The last frame was long: read the head of this one, then the rest into its own buffer.
             budget = HEAD_ONLY
+        elif self.needs_login:
+            budget = min(budget, max(LOGIN_RECEIVE_BYTES, have + HEAD_ONLY))
         budget = memory_budget(&poller.memory, &self.input, budget)
         if budget <= have:
             # It waits in a queue for memory, and its bytes in the kernel.
@@ -273,7 +328,16 @@ cdef class Connection:
         if have > 0 and not is_own:
             memcpy(into, self.input.data, have)
         poller.work += WORK_PER_CALL
-        count = recv(self.fd, into + have, budget - have, MSG_DONTWAIT)
+        if self.tls is None:
+            count = recv(self.fd, into + have, budget - have, MSG_DONTWAIT)
+        else:
+            count = self.tls.receive(
+                self.fd, into + have, min(budget - have, RECEIVE_BYTES_PER_TURN), poller.scratch)
+            poller.work += <int>(max(count, 0) >> WORK_BYTES_SHIFT)
+        if self.tls is not None and count < 0:
+            if count == TLS_FAILED:
+                self.fail_tls()
+            return False
         if count < 0:
             if errno != EAGAIN and errno != EINTR:
                 self.close("reset by the peer")
@@ -334,7 +398,21 @@ cdef class Connection:
             self.poller.closed_undecided += 1
             self.close("unknown protocol")
             return False
-        self.protocol.connections += 1
+        return self.begin_protocol(self.protocol)
+
+    cdef bint begin_protocol(self, NativeProtocol protocol):
+        # Takes its protocol, or the gate of it. False: closed, since it could never log in.
+        protocol.connections += 1
+        self.protocol = protocol
+        if not self.needs_login:
+            return True
+        if protocol.gate is not None:
+            self.protocol = protocol.gate
+        elif self.session.is_identified:
+            self.needs_login = False
+        else:
+            self.close("its listener asks for a login, and its protocol has none")
+            return False
         return True
 
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size):
@@ -370,6 +448,9 @@ cdef class Connection:
                 break
             if self.is_closed:
                 return -1
+            if self.protocol.is_metered and self.poller.find_quota is not None and (
+                    self.protocol.is_write(frame)):
+                self.written_bytes += taken
             self.protocol.requests += 1
             self.poller.work += 1 + <int>(taken >> WORK_BYTES_SHIFT)
             if not self.protocol.serve(self, frame):
@@ -547,6 +628,7 @@ cdef class Connection:
         cdef ReplySlot* slot
         cdef uint8_t* into
         cdef Wait wait
+        cdef int64_t queued_before = self.output.bytes
         self.is_drain_requested = False
         self.poller.work += WORK_PER_CALL
         while self.slots_head != NULL and self.slots_head.waiting == 0 and not self.is_closing:
@@ -581,6 +663,8 @@ cdef class Connection:
             self.request_drain()
         if self.is_closed:
             return
+        if self.poller.find_quota is not None:
+            self.read_bytes += self.output.bytes - queued_before
         self.send()
         if self.poller.reply_memory_bytes > REPLY_MEMORY_BYTES_MAX:
             self.poller.shed_replies()
@@ -588,6 +672,9 @@ cdef class Connection:
             self.request_drain()
         if not self.is_closed:
             self.resume()
+        if (self.tls is not None and not self.is_closed and self.is_readable()
+                and self.tls.has_input()):
+            self.read()
 
     cdef void check_lease(self, ReplySlot* slot) noexcept:
         # Lets a reply acknowledge its writes only if others cannot lead their partitions yet.
@@ -617,9 +704,14 @@ cdef class Connection:
 
     cdef void send(self):
         cdef SendStatus status
-        if self.output.head != NULL:
-            status = queue_send(
-                &self.output, self.fd, SEND_BYTES_PER_TURN, self.replies_until_ns())
+        if self.has_unsent():
+            if self.tls is None:
+                status = queue_send(
+                    &self.output, self.fd, SEND_BYTES_PER_TURN, self.replies_until_ns())
+            else:
+                status = self.tls.send(
+                    &self.output, self.fd, SEND_BYTES_PER_TURN, self.replies_until_ns(),
+                    self.poller.scratch)
             if status == SEND_LATE:
                 # They may have waited here while the process was stopped. A client whose connection
                 # ends knows as much of its requests as after an error on which it retries.
@@ -653,6 +745,8 @@ cdef class Connection:
             return
         self.is_closed = True
         self.poller.connections.pop(self.fd, None)
+        if self.tls is not None:
+            self.tls.finish(self.fd)
         c_close(self.fd)
         if self.wait is not None:
             self.end_wait()

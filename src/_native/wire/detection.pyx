@@ -2,8 +2,8 @@
 
 Each protocol recognizes its own first bytes (NativeProtocol.recognizes). The protocols are asked in
 the order of broker.model.protocol_names, and the first that does not answer no decides: if it needs
-more bytes, the connection waits for them. Nothing consumes bytes. TLS, which is not served, comes
-before all of them.
+more bytes, the connection waits for them. Nothing consumes bytes. TLS comes before all of them: it
+is not served on a listener without it, and on others these are the bytes that it had encrypted.
 
 docs/decisions/0003-one-port.md has the first bytes of all protocols and the reasons for the order.
 """

@@ -36,4 +36,6 @@ cdef int queue_file(
     OutputQueue* queue, PyObject* file, int fd, int64_t position, int64_t size) noexcept
 cdef SendStatus queue_send(
     OutputQueue* queue, int socket, int64_t budget, int64_t until_ns) noexcept
+cdef ssize_t queue_gather(OutputQueue* queue, uint8_t* into, size_t size) noexcept
+cdef void queue_count_memory(OutputQueue* queue, int64_t change) noexcept
 cdef void queue_free(OutputQueue* queue) noexcept

@@ -9,9 +9,10 @@ from cpython.ref cimport Py_XDECREF
 from libc.errno cimport EAGAIN, EBADMSG, EINTR, EIO, ENODATA, ESTALE, EUCLEAN, errno
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
 
 from broker._native.kernel.clock cimport monotonic_ns
-from broker._native.kernel.file_ops cimport file_table
+from broker._native.kernel.file_ops cimport file_pread, file_table
 from broker._native.log.open_files cimport OpenFile
 
 from broker.model import limits
@@ -41,7 +42,8 @@ cdef OutputChunk* add_chunk(OutputQueue* queue, size_t capacity) noexcept:
     return chunk
 
 
-cdef inline void count_memory(OutputQueue* queue, int64_t change) noexcept:
+cdef void queue_count_memory(OutputQueue* queue, int64_t change) noexcept:
+    """Count memory of its connection's replies that is not in the queue any more."""
     queue.memory_bytes += change
     if queue.all_memory_bytes != NULL:
         queue.all_memory_bytes[0] += change
@@ -62,7 +64,7 @@ cdef void queue_commit(OutputQueue* queue, size_t size) noexcept:
     queue.tail.size += <uint32_t>size
     queue.tail.left += <int64_t>size
     queue.bytes += <int64_t>size
-    count_memory(queue, <int64_t>size)
+    queue_count_memory(queue, <int64_t>size)
 
 
 cdef int queue_file(OutputQueue* queue, PyObject* file, int fd, int64_t position,
@@ -137,15 +139,45 @@ cdef SendStatus queue_send(
             if chunk.file != NULL and is_disk_error(sent):
                 (<OpenFile>chunk.file).error = <int>sent if sent < 0 else -EIO
             return SEND_FAILED
-        chunk.left -= sent
-        chunk.position += sent
-        queue.bytes -= sent
-        if chunk.data != NULL:
-            count_memory(queue, -sent)
         budget -= sent
-        if chunk.left == 0:
-            drop_head(queue)
+        take_from_head(queue, sent)
     return SEND_DONE
+
+
+cdef void take_from_head(OutputQueue* queue, ssize_t size) noexcept:
+    cdef OutputChunk* chunk = queue.head
+    chunk.left -= size
+    chunk.position += size
+    queue.bytes -= size
+    if chunk.data != NULL:
+        queue_count_memory(queue, -size)
+    if chunk.left == 0:
+        drop_head(queue)
+
+
+cdef ssize_t queue_gather(OutputQueue* queue, uint8_t* into, size_t size) noexcept:
+    """Move the first bytes of the queue, of files too, to memory; return how many, -1 on failure.
+    """
+    cdef OutputChunk* chunk
+    cdef ssize_t have = 0, count
+    while queue.head != NULL and <size_t>have < size:
+        chunk = queue.head
+        count = <ssize_t>min(chunk.left, <int64_t>size - have)
+        if count == 0:
+            drop_head(queue)
+            continue
+        if chunk.data != NULL:
+            memcpy(into + have, chunk.data + chunk.size - chunk.left, <size_t>count)
+        else:
+            count = file_pread(chunk.fd, into + have, <size_t>count, chunk.position)
+            if count == -EINTR:
+                continue
+            if count <= 0:
+                (<OpenFile>chunk.file).error = <int>count if count < 0 else -EIO
+                return -1
+        have += count
+        take_from_head(queue, count)
+    return have
 
 
 cdef void queue_free(OutputQueue* queue) noexcept:
@@ -153,4 +185,4 @@ cdef void queue_free(OutputQueue* queue) noexcept:
     while queue.head != NULL:
         drop_head(queue)
     queue.bytes = 0
-    count_memory(queue, -queue.memory_bytes)
+    queue_count_memory(queue, -queue.memory_bytes)

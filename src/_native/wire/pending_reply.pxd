@@ -4,6 +4,9 @@ from broker._native.kernel.cursor cimport Cursor
 from broker._native.wire.connection cimport Connection
 from broker._native.wire.reply_slot cimport ReplySlot
 
+cdef enum:
+    FRAMES_ARE_BARE = 1      # of Connection.protocol_flags, for gates: frames have no header
+
 # What precedes the body of an answer: nothing, or the length of the frame and up to five bytes
 # more.
 cdef struct ReplyHead:

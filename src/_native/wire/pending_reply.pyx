@@ -5,7 +5,7 @@
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy
 
@@ -16,6 +16,7 @@ from broker._native.log.turn cimport is_fenced
 from broker._native.wire.connection cimport Connection, Wait
 from broker._native.wire.epoll cimport EPOLLRDHUP
 from broker._native.wire.frame_memory cimport memory_hand_over
+from broker._native.wire.mute cimport mute
 from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
 
 
@@ -48,13 +49,13 @@ cdef class PendingReply:
             memory_hand_over(&self.connection.poller.memory, -self.counted)
             self.counted = 0
 
-    def send(self, body, *, is_last=False, is_droppable=False, written=()):
+    def send(self, body, *, is_last=False, is_droppable=False, written=(), int64_t throttle_ms=0):
         """Answer with a body (bytes), or with None for a request that gets no response.
 
         After an answer with `is_last` the connection is closed. One with `is_droppable` is not sent
         if the peer does not read its earlier replies. The writes in `written`, as (log, end
         offset), need not be visible yet: later requests of the connection that are not writes wait
-        for them.
+        for them. The connection is mute for `throttle_ms`.
         """
         cdef uint32_t head = self.head.size
         cdef uint32_t size
@@ -85,6 +86,30 @@ cdef class PendingReply:
                 raise MemoryError
         # Nothing is served after the last answer; the connection will be closed.
         self.finish(is_last)
+        if throttle_ms > 0:
+            mute(self.connection, throttle_ms)
+
+    def set_login(self, *, needs_login, is_bare=False, int64_t lifetime_ms=0):
+        """Note, before the answer, that the connection has logged in, or that it is to log in.
+
+        Until it has logged in, its protocol's gate serves it. `is_bare`: its next frames have no
+        header. After `lifetime_ms`, if any, it must log in again.
+        """
+        cdef Connection connection = self.connection
+        self.must_be_unanswered()
+        if connection.is_closed:
+            return
+        connection.protocol_flags = FRAMES_ARE_BARE if is_bare else 0
+        connection.needs_login = needs_login
+        connection.login_ends_ms = 0
+        if needs_login:
+            if connection.protocol.gate is not None:
+                connection.protocol = connection.protocol.gate
+            return
+        if connection.protocol.opened is not None:
+            connection.protocol = connection.protocol.opened
+        if lifetime_ms > 0:
+            connection.login_ends_ms = connection.poller.monotonic_ms + lifetime_ms
 
     def close(self):
         """Close the connection instead of answering, after the earlier replies have been sent."""

@@ -44,15 +44,17 @@ from broker._native.wire.frame_memory cimport (
     memory_admit_next,
     memory_wait_ms,
 )
+from broker._native.wire.mute cimport Mute, meter
 from broker._native.wire.output_queue cimport CHUNK_MIN
 from broker._native.wire.pending_reply cimport PendingReply
 from broker._native.wire.poller_state cimport PollerState
 from broker._native.wire.reply_slot cimport ReplySlot, slot_free
 from broker._native.wire.timer_wheel cimport Timer, wheel_due, wheel_init, wheel_next
+from broker._native.wire.tls cimport TlsChannel
 
 import logging
 
-from broker.model import limits
+from broker.model import limits, tls_limits
 
 logger = logging.getLogger(__name__)
 
@@ -68,15 +70,18 @@ cdef int POLLS_PER_TURN = limits.POLLS_PER_TURN
 cdef int64_t CONTENDED_FRAME_BYTES_PER_MS_MIN = limits.CONTENDED_FRAME_BYTES_PER_MS_MIN
 cdef int64_t FRAME_BYTES_PER_MS_MIN = limits.FRAME_BYTES_PER_MS_MIN
 cdef int64_t REPLY_MEMORY_BYTES_MAX = limits.REPLY_MEMORY_BYTES_MAX
+cdef int64_t HANDSHAKE_MS_MAX = tls_limits.TLS_HANDSHAKE_MS_MAX
 cdef int64_t PYTHON_SHARE_US = limits.PYTHON_SHARE_US
 cdef int64_t TURN_SHARE_US = limits.TURN_SHARE_US
 assert EVENTS_MAX == limits.EVENTS_PER_POLL
 
 
 cdef bint blocks_others(Connection connection, int64_t now_ms, int64_t stalled_ms_max) noexcept:
-    # Whether it holds memory that others wait for, while its frame has stalled.
+    # Whether it holds memory that others wait for, while its frame has stalled or it is mute.
     if connection.input.state == INPUT_WAITING:
         return False
+    if isinstance(connection.wait, Mute):
+        return connection.input.counted > HEAD_ONLY
     if connection.input.state != INPUT_ADMITTED and (
             connection.input.counted <= HEAD_ONLY or connection.is_busy or connection.has_unserved):
         return False
@@ -138,26 +143,42 @@ cdef class Poller(PollerState):
         self.dispatch = dispatch
         self.on_close = on_close
 
-    def add(self, int fd, str peer_host, session, protocol=None):
+    def limit_clients(self, find_quota, uint64_t epoch):
+        """Apply quotas from the next request of each connection on; None: there are none.
+
+        `find_quota` is called with the session and the client id (bytes or None) of a connection,
+        and returns a ClientQuota of this epoch, which grows with each change of the quotas.
+        """
+        self.find_quota = find_quota
+        self.quota_epoch = epoch
+
+    def add(self, int fd, str peer_host, session, protocol=None, TlsChannel tls=None, *,
+            bint needs_login=False):
         """Take over an accepted non-blocking socket, whose descriptor the poller owns from here on.
 
-        Its first bytes decide its protocol, unless one is named.
+        Its first bytes decide its protocol, unless one is named. With `tls` they are encrypted.
+        With `needs_login` it is served only once it has logged in; one whose protocol has no login
+        is closed, unless its session `is_identified`.
         """
         cdef Connection connection = Connection(self, fd, peer_host)
         connection.session = session
-        if protocol is not None:
-            connection.protocol = self.protocols[protocol]
-            connection.protocol.connections += 1
+        connection.tls = tls
+        connection.needs_login = needs_login
         self.watch_fd(fd, connection.interest)
         self.connections[fd] = connection
+        if protocol is not None:
+            connection.begin_protocol(self.protocols[protocol])
         return connection
 
-    def add_outbound(self, int fd, str peer_host, NativeProtocol protocol not None):
+    def add_outbound(
+            self, int fd, str peer_host, NativeProtocol protocol not None, TlsChannel tls=None):
         """Take over a non-blocking socket that is connected to another broker, as `add` does.
 
-        `protocol` serves what the peer sends, and is told of the end of the connection.
+        `protocol` serves what the peer sends, and is told of the end of the connection. The
+        handshake of `tls` is done.
         """
         cdef Connection connection = Connection(self, fd, peer_host)
+        connection.tls = tls
         connection.is_outbound = True
         connection.protocol = protocol
         self.watch_fd(fd, connection.interest)
@@ -225,6 +246,8 @@ cdef class Poller(PollerState):
         connection.round = self.round
         try:
             connection.on_event(events)
+            if self.find_quota is not None:
+                meter(connection)
         except Exception:
             self.close_after_error(connection)
         return self.check_budget()
@@ -314,6 +337,8 @@ cdef class Poller(PollerState):
                 continue
             try:
                 connection.drain()
+                if self.find_quota is not None:
+                    meter(connection)
             except Exception:
                 self.close_after_error(connection)
         self.check_budget()
@@ -427,7 +452,12 @@ cdef class Poller(PollerState):
             silent_ms = now_ms - connection.active_ms
             if connection.is_outbound:
                 continue
-            if connection.output.head != NULL:
+            if connection.tls is not None and not connection.tls.is_established:
+                if now_ms - connection.tls.started_ms > HANDSHAKE_MS_MAX:
+                    connection.tls.fail("no TLS handshake in time")
+                    connection.fail_tls()
+                continue
+            if connection.has_unsent():
                 if silent_ms > (idle_ms_max if is_streaming(connection) else stalled_ms_max):
                     connection.close("stalled: it does not read its replies")
             elif (connection.is_busy or connection.slots_head != NULL
@@ -447,14 +477,18 @@ cdef class Poller(PollerState):
         """Close connections with stalled frames, once others wait too long for their memory.
 
         A frame has stalled if no byte of it came for `awaited_ms_max`, or fewer than
-        CONTENDED_FRAME_BYTES_PER_MS_MIN did. To be called every second, with `sweep`.
+        CONTENDED_FRAME_BYTES_PER_MS_MIN did. So are mute connections with frames that they have
+        sent nevertheless. To be called every second, with `sweep`.
         """
         cdef Connection connection
         self.read_clocks()
         if memory_wait_ms(&self.memory, self.monotonic_ms) > awaited_ms_max:
             for connection in list(self.connections.values()):
                 if blocks_others(connection, self.monotonic_ms, awaited_ms_max):
-                    connection.close("stalled inside a frame, and others wait for its memory")
+                    connection.close(
+                        "above its quota, and others wait for its memory"
+                        if isinstance(connection.wait, Mute)
+                        else "stalled inside a frame, and others wait for its memory")
         self.admit_waiting()   # connections closed outside of a turn have freed memory, too
 
     cdef void admit_waiting(self):
@@ -469,6 +503,8 @@ cdef class Poller(PollerState):
             connection = <Connection>buffer.owner
             connection.restart_frame_timer()
             connection.resume_reading()
+            if connection.tls is not None:
+                connection.request_drain()      # what is decrypted already is read then
 
     @property
     def input_bytes(self):
@@ -505,7 +541,7 @@ cdef class Poller(PollerState):
         for connection in self.connections.values():
             if connection.is_outbound:
                 continue
-            if connection.slots_head != NULL or connection.output.head != NULL:
+            if connection.slots_head != NULL or connection.has_unsent():
                 return True
         return False
 

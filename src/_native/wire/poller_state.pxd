@@ -10,17 +10,22 @@ cdef class PollerState:
     cdef readonly int epoll_fd
     cdef readonly Turn turn
     cdef readonly TopicTable topics
+    cdef public bint authorizes           # sessions have `permissions` (permitted.pxd)
     cdef TimerWheel wheel                 # of the connections, one each
     cdef int64_t monotonic_ms             # the clock, as read for this turn
     cdef int64_t budget_end_us            # monotonic: when the time budget of requests ends
     cdef bint is_over_budget              # whether it had ended at the last check
     cdef int work                         # done since that check, in units of an ordinary request
     cdef uint8_t* receive                 # the buffer of one recv
+    cdef uint8_t* scratch                 # a piece of what a TLS connection receives or sends
+    cdef int handshake_steps              # of TLS, in this turn
     cdef FrameMemory memory               # of received bytes that are not served yet
     cdef readonly dict connections        # fd → Connection
     cdef list to_drain                    # connections with something to send or to serve
     cdef list python_requests             # PendingReply, not handed to Python yet
     cdef object on_close                  # called with (connection, reason)
+    cdef object find_quota                # returns what limits a connection; None: no quotas
+    cdef uint64_t quota_epoch             # changes when the quotas do
     cdef dict protocols                   # name → NativeProtocol, in the order of detection
     cdef readonly uint64_t closed_undecided
     cdef readonly int64_t reply_memory_bytes    # of replies in memory, over all connections

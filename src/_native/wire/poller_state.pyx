@@ -6,7 +6,7 @@ from libc.stdlib cimport free, malloc
 from broker._native.kernel.clock cimport monotonic_us
 from broker._native.wire.buffer_pool cimport pool_trim
 
-from broker.model import limits
+from broker.model import limits, tls_limits
 
 cdef enum:
     # The clock is read about every 100 us if all requests are ordinary.
@@ -24,13 +24,15 @@ cdef class PollerState:
         self.to_drain = []
         self.python_requests = []
         self.receive = <uint8_t*>malloc(RECEIVE_BYTES_PER_TURN)
-        if self.receive == NULL:
+        self.scratch = <uint8_t*>malloc(tls_limits.TLS_SCRATCH_BYTES)
+        if self.receive == NULL or self.scratch == NULL:
             raise MemoryError
         self.protocols = {}
         self.memory.bytes_max = UNFINISHED_FRAMES_BYTES_MAX
 
     def __dealloc__(self):
         free(self.receive)
+        free(self.scratch)
         pool_trim(&self.memory.pool)
 
     cdef void start_budget(self, int64_t budget_end_us) noexcept:
@@ -38,6 +40,7 @@ cdef class PollerState:
         self.budget_end_us = budget_end_us
         self.is_over_budget = False
         self.work = 0
+        self.handshake_steps = 0
 
     cdef bint check_budget(self) noexcept:
         """Return whether the time budget is used up; the clock is not read each time."""

@@ -36,6 +36,9 @@ _EXIT_CODES: tuple[tuple[type[PolylogError], int], ...] = (
 )
 # Commands whose line is parsed by a module of their own, to keep the start fast, and their purpose.
 _WITH_MODULES = {
+    "acl": ("acl", "allow principals what they need of topics and groups"),
+    "audit": ("audit", "check the chain of the audit's events"),
+    "cert": ("cert", "make an authority and certificates for TLS"),
     "import": ("importing", "import another server's data into a running broker"),
     "metadata": ("metadata", "export, import and repair the metadata of brokers that are stopped"),
     "pipeline": ("pipeline", "archive, replay, dedupe and audit topics; show the lag of groups"),
@@ -44,6 +47,7 @@ _WITH_MODULES = {
         "snapshot",
         "create hard links of a running broker's files, to be read without it",
     ),
+    "user": ("user", "create, list and delete users, and set their passwords"),
 }
 
 
@@ -91,11 +95,12 @@ def _parser() -> Parser:
     start.add_argument(
         "--listen",
         action="append",
-        metavar="[PROTOCOL://]HOST:PORT",
+        metavar="[NAME://]HOST:PORT",
         help="address to listen on; may be repeated, port 0 selects a free port (default:"
         f" localhost:9092). Every port speaks {', '.join(PROTOCOL_NAMES)}, and detects the"
-        " protocol by a connection's first bytes; a PROTOCOL restricts the address to it:"
-        f" {', '.join(PINNABLE)}, as in {PINNABLE[0]}://localhost:9095",
+        " protocol by a connection's first bytes; NAME restricts the address to a protocol:"
+        f" {', '.join(PINNABLE)}, as in {PINNABLE[0]}://localhost:9095; or it is a security"
+        " protocol (SSL, SASL_SSL, ...) or a name of listener.security.protocol.map",
     )
     start.add_argument(
         "--workers",

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from broker.model.address import Address
 from broker.model.config import Config
+from broker.model.listener import ListenerConfig, SecurityProtocol
 
 GROUP_COMMIT_TEXT = (
     "group-commit: an acknowledgement follows a shared fdatasync; the record survives a process"
@@ -20,14 +21,14 @@ INSECURE_TEXT = (
 _SNIPPET = """\
   from confluent_kafka import Producer
 
-  producer = Producer({{"bootstrap.servers": "{address}"}})
+  producer = Producer({{"bootstrap.servers": "{address}"{more}}})
   producer.produce("greetings", b"hello")
   producer.flush()
 """
 
 
 def banner(
-    addresses: Sequence[Address],
+    listeners: Sequence[ListenerConfig],
     config: Config,
     workers: Mapping[int, Address] | None = None,
     cluster_id: str | None = None,
@@ -35,14 +36,14 @@ def banner(
     """Return the banner: bound addresses, data directory, durability, and a client snippet.
 
     Args:
-        addresses: those of the broker, or those that all workers share.
+        listeners: those of the broker, or those that all workers share, at their bound addresses.
         config: as it is in force.
         workers: the own address of each worker, by its id.
         cluster_id: of a broker that is one of several.
     """
     durability = GROUP_COMMIT_TEXT if config.is_group_commit else OS_TEXT
     who = f"broker {config.integer('node.id')} listens" if workers is None else "workers listen"
-    lines = [f"polylog {who} on {', '.join(map(str, addresses))}"]
+    lines = [f"polylog {who} on {', '.join(map(str, listeners))}"]
     if workers:
         own = ", ".join(f"{number} on {address}" for number, address in workers.items())
         lines.append(f"  workers     {own}")
@@ -55,9 +56,15 @@ def banner(
     ]
     if config.flag("polylog.insecure"):
         lines.append(f"  security    {INSECURE_TEXT}")
-    for_kafka = [each for each in addresses if each.protocol in ("", "kafka")]
+    for_kafka = [each for each in listeners if each.address.protocol in ("", "kafka")]
     if for_kafka:
-        lines += ["", _SNIPPET.format(address=_reachable(for_kafka[0]))]
+        first = min(for_kafka, key=lambda each: each.security is not SecurityProtocol.PLAINTEXT)
+        more = ""
+        if first.security is not SecurityProtocol.PLAINTEXT:
+            more = f', "security.protocol": "{first.security.name}"'
+        if first.security.has_tls:
+            more += ', "ssl.ca.location": "ca.pem"'
+        lines += ["", _SNIPPET.format(address=_reachable(first.address), more=more)]
     return "\n".join(lines)
 
 

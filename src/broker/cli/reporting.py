@@ -1,9 +1,10 @@
 """Parsers, common options, progress and report of the commands."""
 
 import argparse
+import re
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 if TYPE_CHECKING:
     from broker.model.report import Report
@@ -23,6 +24,10 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - those of ArgumentParser
         """Create a parser; see argparse.ArgumentParser."""
         super().__init__(formatter_class=partial(argparse.HelpFormatter, width=78), **options)
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong, without the values of settings: they may be passwords; exit."""
+        super().error(re.sub(r"=\S.*", "=...", message, flags=re.DOTALL))
 
     def add_commands(self, metavar: str = "COMMAND") -> "Commands":
         """Return the required commands, which are parsers of this class."""

@@ -9,6 +9,7 @@ from broker.cli.banner import banner
 from broker.model.address import Address
 from broker.model.config import Config
 from broker.model.errors import PolylogError
+from broker.model.listener import ListenerConfig
 from broker.server.garbage_collection import bound_collections
 from broker.server.log_lines import LinesOf
 from broker.server.workers import supervisor
@@ -22,7 +23,9 @@ def run(config: Config) -> int:
     _log_as("supervisor")
 
     def ready(addresses: Sequence[Address], workers: dict[int, Address]) -> None:
-        print(banner(addresses, config, workers), flush=True)
+        configured = zip(config.listeners, addresses, strict=True)
+        listeners = [each._replace(address=address) for each, address in configured]
+        print(banner(listeners, config, workers), flush=True)
 
     return supervisor.run(config, Work(_prepare, _run_worker, ready))
 
@@ -36,7 +39,7 @@ def _prepare(log_dir: LogDir, node_ids: Sequence[int]) -> int:
 def _run_worker(config: Config, log_dir: LogDir, worker: Worker) -> int:
     _log_as(f"worker={config.integer('node.id')}")
 
-    def announce(_addresses: Sequence[Address], _config: Config, _id: str | None) -> None:
+    def announce(_listeners: Sequence[ListenerConfig], _config: Config, _id: str | None) -> None:
         bound_collections()
         gc.enable()
 

@@ -3,13 +3,17 @@
 import socket
 import struct
 from collections.abc import Mapping
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 from broker import codec
 from broker.codec import Fields
 from broker.model.address import Address
-from broker.model.errors import CodecError, PeerError, Unreachable
+from broker.model.errors import AccessDenied, CodecError, PeerError, PolylogError, Unreachable
 from broker.model.limits import CLIENT_TIMEOUT_SECONDS, CODEC_FRAME_BYTES_MAX
+
+if TYPE_CHECKING:
+    from broker.client.sasl import Credentials
+    from broker.client.secured import Secured
 
 _SIZE_BYTES = 4
 CLIENT_ID = "polylog"
@@ -37,7 +41,11 @@ class Client:
     """
 
     def __init__(
-        self, address: Address, client_id: str = CLIENT_ID, timeout_seconds: float | None = None
+        self,
+        address: Address,
+        client_id: str = CLIENT_ID,
+        timeout_seconds: float | None = None,
+        secured: "Secured | None" = None,
     ) -> None:
         """Connect.
 
@@ -45,27 +53,61 @@ class Client:
             address: of the broker.
             client_id: identifies this client in the broker's logs.
             timeout_seconds: of connecting and of each response; CLIENT_TIMEOUT_SECONDS if None.
+            secured: TLS, and who logs in; None: neither.
 
         Raises:
             Unreachable: no connection can be made.
+            AccessDenied: the broker refuses the login.
         """
         timeout_seconds = CLIENT_TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds
         self.address = address
         self._client_id = client_id
         self._correlation_id = 0
         self._versions: dict[int, range] = {}
+        self._receive_flags = int(socket.MSG_WAITALL)
         try:
             self._socket = socket.create_connection((address.host, address.port), timeout_seconds)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # The kernel's timeouts instead of Python's: with the latter the socket would be
             # non-blocking, and MSG_WAITALL would return every piece that has arrived.
             self._socket.settimeout(None)
+            if secured is not None and secured.tls is not None:
+                host = address.host if secured.checks_host else None
+                self._socket = secured.tls.wrap_socket(self._socket, server_hostname=host)
+                self._receive_flags = 0  # TLS knows no flags
             for each in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
                 self._socket.setsockopt(socket.SOL_SOCKET, each, _timeval(timeout_seconds))
         except (OSError, UnicodeError) as error:  # UnicodeError: a host that cannot be a name
             raise Unreachable(
                 f"no broker at {address} ({error}): start one with `broker start`, or name another"
             ) from error
+        if secured is not None and secured.credentials is not None:
+            try:
+                self._log_in(secured.credentials)
+            except PolylogError:
+                self.close()
+                raise
+
+    def _log_in(self, credentials: "Credentials") -> None:
+        from broker.client.sasl import login  # noqa: PLC0415 - most clients do not log in
+
+        chosen = self.request("SaslHandshake", 1, {"mechanism": credentials.mechanism})
+        if chosen["error_code"]:
+            offered = ", ".join(chosen["mechanisms"])
+            raise AccessDenied(
+                f"the broker at {self.address} does not offer {credentials.mechanism}:"
+                f" use one of {offered or 'none'}"
+            )
+        steps = login(credentials)
+        message: bytes | None = steps.first()
+        while message is not None:
+            answer = self.request("SaslAuthenticate", 0, {"auth_bytes": message})
+            if answer["error_code"]:
+                raise AccessDenied(
+                    f"the broker at {self.address} refuses {credentials.user}:"
+                    f" {answer['error_message']}"
+                )
+            message = steps.answer(answer["auth_bytes"])
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -156,7 +198,7 @@ class Client:
     def _receive(self, size: int) -> bytes:
         pieces: list[bytes] = []  # one, unless a signal interrupts the call
         while size:
-            piece = self._socket.recv(size, socket.MSG_WAITALL)
+            piece = self._socket.recv(size, self._receive_flags)
             if not piece:
                 raise ConnectionResetError("it closed the connection")
             pieces.append(piece)

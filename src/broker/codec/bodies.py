@@ -670,6 +670,19 @@ class ListGroupsResponse(TypedDict):
     groups: list[ListGroupsResponseGroup]
 
 
+class SaslHandshakeRequest(TypedDict):
+    """A request of API 17, versions 0-1."""
+
+    mechanism: str
+
+
+class SaslHandshakeResponse(TypedDict):
+    """A response of API 17, versions 0-1."""
+
+    error_code: int
+    mechanisms: list[str]
+
+
 class ApiVersionsRequest(TypedDict):
     """A request of API 18, versions 0-5."""
 
@@ -1428,6 +1441,21 @@ class DescribeLogDirsResponse(TypedDict):
     results: list[DescribeLogDirsResponseResult]
 
 
+class SaslAuthenticateRequest(TypedDict):
+    """A request of API 36, versions 0-2."""
+
+    auth_bytes: bytes
+
+
+class SaslAuthenticateResponse(TypedDict):
+    """A response of API 36, versions 0-2."""
+
+    error_code: int
+    error_message: str | None
+    auth_bytes: bytes
+    session_lifetime_ms: NotRequired[int]  # 1-2
+
+
 class CreatePartitionsRequestAssignment(TypedDict):
     """One of `assignments` in CreatePartitionsRequest."""
 
@@ -1463,6 +1491,111 @@ class CreatePartitionsResponse(TypedDict):
 
     throttle_time_ms: NotRequired[int]
     results: list[CreatePartitionsResponseResult]
+
+
+class CreateDelegationTokenRequestRenewer(TypedDict):
+    """One of `renewers` in CreateDelegationTokenRequest."""
+
+    principal_type: str
+    principal_name: str
+
+
+class CreateDelegationTokenRequest(TypedDict):
+    """A request of API 38, versions 0-3."""
+
+    owner_principal_type: NotRequired[str | None]  # 3
+    owner_principal_name: NotRequired[str | None]  # 3
+    renewers: list[CreateDelegationTokenRequestRenewer]
+    max_lifetime_ms: int
+
+
+class CreateDelegationTokenResponse(TypedDict):
+    """A response of API 38, versions 0-3."""
+
+    error_code: int
+    principal_type: str
+    principal_name: str
+    token_requester_principal_type: NotRequired[str]  # 3
+    token_requester_principal_name: NotRequired[str]  # 3
+    issue_timestamp_ms: int
+    expiry_timestamp_ms: int
+    max_timestamp_ms: int
+    token_id: str
+    hmac: bytes
+    throttle_time_ms: NotRequired[int]
+
+
+class RenewDelegationTokenRequest(TypedDict):
+    """A request of API 39, versions 0-2."""
+
+    hmac: bytes
+    renew_period_ms: int
+
+
+class RenewDelegationTokenResponse(TypedDict):
+    """A response of API 39, versions 0-2."""
+
+    error_code: int
+    expiry_timestamp_ms: int
+    throttle_time_ms: NotRequired[int]
+
+
+class ExpireDelegationTokenRequest(TypedDict):
+    """A request of API 40, versions 0-2."""
+
+    hmac: bytes
+    expiry_time_period_ms: int
+
+
+class ExpireDelegationTokenResponse(TypedDict):
+    """A response of API 40, versions 0-2."""
+
+    error_code: int
+    expiry_timestamp_ms: int
+    throttle_time_ms: NotRequired[int]
+
+
+class DescribeDelegationTokenRequestOwner(TypedDict):
+    """One of `owners` in DescribeDelegationTokenRequest."""
+
+    principal_type: str
+    principal_name: str
+
+
+class DescribeDelegationTokenRequest(TypedDict):
+    """A request of API 41, versions 0-3."""
+
+    owners: list[DescribeDelegationTokenRequestOwner] | None
+
+
+class DescribeDelegationTokenResponseRenewer(TypedDict):
+    """One of `renewers` in DescribeDelegationTokenResponse."""
+
+    principal_type: str
+    principal_name: str
+
+
+class DescribeDelegationTokenResponseToken(TypedDict):
+    """One of `tokens` in DescribeDelegationTokenResponse."""
+
+    principal_type: str
+    principal_name: str
+    token_requester_principal_type: NotRequired[str]  # 3
+    token_requester_principal_name: NotRequired[str]  # 3
+    issue_timestamp: int
+    expiry_timestamp: int
+    max_timestamp: int
+    token_id: str
+    hmac: bytes
+    renewers: list[DescribeDelegationTokenResponseRenewer]
+
+
+class DescribeDelegationTokenResponse(TypedDict):
+    """A response of API 41, versions 0-3."""
+
+    error_code: int
+    tokens: list[DescribeDelegationTokenResponseToken]
+    throttle_time_ms: NotRequired[int]
 
 
 class DeleteGroupsRequest(TypedDict):
@@ -1736,6 +1869,57 @@ class DescribeClientQuotasResponse(TypedDict):
     entries: list[DescribeClientQuotasResponseEntry] | None
 
 
+class AlterClientQuotasRequestEntity(TypedDict):
+    """One of `entity` in AlterClientQuotasRequest."""
+
+    entity_type: str
+    entity_name: str | None
+
+
+class AlterClientQuotasRequestOp(TypedDict):
+    """One of `ops` in AlterClientQuotasRequest."""
+
+    key: str
+    value: float
+    remove: bool
+
+
+class AlterClientQuotasRequestEntry(TypedDict):
+    """One of `entries` in AlterClientQuotasRequest."""
+
+    entity: list[AlterClientQuotasRequestEntity]
+    ops: list[AlterClientQuotasRequestOp]
+
+
+class AlterClientQuotasRequest(TypedDict):
+    """A request of API 49, versions 0-1."""
+
+    entries: list[AlterClientQuotasRequestEntry]
+    validate_only: bool
+
+
+class AlterClientQuotasResponseEntity(TypedDict):
+    """One of `entity` in AlterClientQuotasResponse."""
+
+    entity_type: str
+    entity_name: str | None
+
+
+class AlterClientQuotasResponseEntry(TypedDict):
+    """One of `entries` in AlterClientQuotasResponse."""
+
+    error_code: int
+    error_message: str | None
+    entity: list[AlterClientQuotasResponseEntity]
+
+
+class AlterClientQuotasResponse(TypedDict):
+    """A response of API 49, versions 0-1."""
+
+    throttle_time_ms: NotRequired[int]
+    entries: list[AlterClientQuotasResponseEntry]
+
+
 class DescribeUserScramCredentialsRequestUser(TypedDict):
     """One of `users` in DescribeUserScramCredentialsRequest."""
 
@@ -1771,6 +1955,45 @@ class DescribeUserScramCredentialsResponse(TypedDict):
     error_code: int
     error_message: str | None
     results: list[DescribeUserScramCredentialsResponseResult]
+
+
+class AlterUserScramCredentialsRequestDeletion(TypedDict):
+    """One of `deletions` in AlterUserScramCredentialsRequest."""
+
+    name: str
+    mechanism: int
+
+
+class AlterUserScramCredentialsRequestUpsertion(TypedDict):
+    """One of `upsertions` in AlterUserScramCredentialsRequest."""
+
+    name: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+
+class AlterUserScramCredentialsRequest(TypedDict):
+    """A request of API 51, versions 0."""
+
+    deletions: list[AlterUserScramCredentialsRequestDeletion]
+    upsertions: list[AlterUserScramCredentialsRequestUpsertion]
+
+
+class AlterUserScramCredentialsResponseResult(TypedDict):
+    """One of `results` in AlterUserScramCredentialsResponse."""
+
+    user: str
+    error_code: int
+    error_message: str | None
+
+
+class AlterUserScramCredentialsResponse(TypedDict):
+    """A response of API 51, versions 0."""
+
+    throttle_time_ms: NotRequired[int]
+    results: list[AlterUserScramCredentialsResponseResult]
 
 
 class DescribeQuorumRequestPartition(TypedDict):

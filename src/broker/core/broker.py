@@ -17,6 +17,7 @@ from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.scheduling.tasks import Tasks
+from broker.core.security import Security
 from broker.core.topics.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.model.clock import Clock
@@ -51,6 +52,7 @@ class Broker(NamedTuple):
     response_cache: ResponseCache  # responses about all topics
     links: "Links | None" = None  # to the other brokers; None: standalone
     partition_changes: "PartitionChanges | None" = None  # None: standalone
+    security: Security = Security()
 
     @property
     def config(self) -> Config:

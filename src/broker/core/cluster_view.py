@@ -11,6 +11,7 @@ from broker.core.logs.log import Log
 from broker.core.logs.partition import check_epoch
 from broker.core.topics.lookup import log_of
 from broker.core.topics.topic import Topic
+from broker.model.listener import UNSECURED, ListenerConfig
 
 RECOVERING = -1  # a leader epoch that is not known yet: clients keep the epoch that they have
 
@@ -57,8 +58,13 @@ class ClusterView(Protocol):
     def reader_racks(self) -> dict[int, bytes]:
         """The racks of other brokers from whose replicas consumers of that rack read (KIP-392)."""
 
-    def brokers(self, host: str, port: int) -> list[KnownBroker]:
-        """Return all brokers; host and port are those of this broker for who asks."""
+    def brokers(
+        self, host: str, port: int, listener: ListenerConfig = UNSECURED
+    ) -> list[KnownBroker]:
+        """Return all brokers, as who asks over a listener reaches them.
+
+        Host and port are those of this broker for who asks.
+        """
 
     def leadership(self, topic: Topic, partition: int) -> Leadership:
         """Return who leads a partition that the topic has."""
@@ -77,7 +83,9 @@ class Alone:
         self._rack = rack
         self._replicas = (broker_id,)
 
-    def brokers(self, host: str, port: int) -> list[KnownBroker]:
+    def brokers(
+        self, host: str, port: int, _listener: ListenerConfig = UNSECURED
+    ) -> list[KnownBroker]:
         """Return this broker."""
         return [KnownBroker(self.controller_id, host, port, self._rack)]
 

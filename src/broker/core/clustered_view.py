@@ -11,6 +11,7 @@ from broker.core.cluster.records import NO_LEADER, Replicas
 from broker.core.cluster_view import RECOVERING, KnownBroker, Leadership
 from broker.core.topics.topic import Topic
 from broker.model.address import WILDCARDS
+from broker.model.listener import UNSECURED, ListenerConfig
 
 _KAFKA = "kafka"
 
@@ -68,7 +69,9 @@ class Clustered:
             if rack and rack != self._rack and each != self._broker_id
         }
 
-    def brokers(self, host: str, port: int) -> list[KnownBroker]:
+    def brokers(
+        self, host: str, port: int, listener: ListenerConfig = UNSECURED
+    ) -> list[KnownBroker]:
         """Return the registered brokers; if there are none, this one, which answers all the same.
 
         A client that is told of no broker has nobody left to ask: librdkafka gives up for good. Nor
@@ -80,7 +83,8 @@ class Clustered:
             registration = broker.registration
             address = (host, port)
             if broker_id != self._broker_id:
-                endpoint = registration.endpoint(_KAFKA) or registration.endpoints[0]
+                named = listener.name, listener.security.name
+                endpoint = registration.endpoint(_KAFKA, *named) or registration.endpoints[0]
                 # A worker of this host is where the client has found this one.
                 address = host if endpoint.host in WILDCARDS else endpoint.host, endpoint.port
             found.append(KnownBroker(broker_id, *address, registration.rack))

@@ -146,7 +146,7 @@ def other_brokers(session: Session) -> list[int]:
     broker = session.broker
     if broker.links is None or session.is_forwarded:
         return []
-    known = broker.cluster.brokers(session.listener_host, session.listener_port)
+    known = broker.cluster.brokers(*session.reached)
     return [each.broker_id for each in known if each.broker_id != broker.node_id]
 
 
@@ -179,12 +179,15 @@ async def forwarded(  # noqa: PLR0913 (a request, and where it goes)
 async def accept_mark(session: Session, client_host: str, revision: int) -> None:
     """Take what follows on this connection as forwarded, and catch up with who forwards it.
 
-    A mark may come from anybody: its host is bounded, because members of groups keep it.
+    The protocols need ClusterAction for it. Without ACLs a mark may come from anybody: its host is
+    bounded, because members of groups keep it. On a broker that is alone it has no effect.
     """
+    links = session.broker.links
+    if links is None:
+        return
     session.is_forwarded = True
-    session.client_host = client_host[:FORWARDED_HOST_CHARS_MAX]
-    if session.broker.links is not None:
-        await session.broker.links.nodes.follow(revision)
+    session.named_host = client_host[:FORWARDED_HOST_CHARS_MAX]
+    await links.nodes.follow(revision)
 
 
 def revision_of(session: Session) -> int:

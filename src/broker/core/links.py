@@ -22,6 +22,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple, Protocol
 
+from broker.core.dialing import Dialer
 from broker.core.scheduling.admission import Admission
 from broker.model import limits
 from broker.model.address import Address
@@ -144,10 +145,10 @@ class Link:
             return False
         return not (self._reader.at_eof() or self._writer.is_closing())
 
-    async def connect(self, address: Address) -> None:
+    async def connect(self, address: Address, dialer: Dialer) -> None:
         """Connect, and let the other side detect the protocol."""
         async with asyncio.timeout(limits.PEER_CONNECT_SECONDS):
-            connecting = asyncio.open_connection(address.host, address.port)
+            connecting = dialer.dial(address, self.dialect.protocol)
             self._reader, self._writer = await connecting
         connected = self._writer.get_extra_info("socket")
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -216,8 +217,11 @@ class Upstreams:
 class Links:
     """All links of this broker."""
 
-    def __init__(self, nodes: Nodes, count_max: Callable[[], int]) -> None:
+    def __init__(
+        self, nodes: Nodes, count_max: Callable[[], int], dialer: Dialer | None = None
+    ) -> None:
         """Connect to nothing yet; there are at most `count_max` links at the same time."""
+        self._dialer = dialer or Dialer()
         self.nodes = nodes
         self._count_max = count_max
         self._memory = Admission(limits.FORWARDED_ANSWERS_BYTES_MAX, 0)
@@ -356,7 +360,7 @@ class Links:
         link = Link(broker_id, dialect, self._memory)
         self._open.add(link)
         try:
-            await link.connect(address)
+            await link.connect(address, self._dialer)
         except BaseException:
             self._close(link)
             raise

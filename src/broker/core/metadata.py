@@ -15,6 +15,7 @@ from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.slices import complete
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.steps import complete_in_steps
+from broker.core.scheduling.tasks import Tasks
 from broker.model.errors import StorageError, disk_refusal
 from broker.storage.metadata import Changes, Event, Guard, KeyValue, Operation, Put
 from broker.storage.metadata.blocking import BlockingMetaStore
@@ -53,12 +54,13 @@ async def change(
 class OwnMetadata:
     """The metadata of a standalone broker: nobody else changes the store."""
 
-    __slots__ = ("_changing", "_io_thread", "_store", "image")
+    __slots__ = ("_changing", "_io_thread", "_store", "_tasks", "image")
 
     def __init__(self, store: BlockingMetaStore, io_thread: IoThread) -> None:
         """Read the whole store; StorageError when it has a damaged value."""
         self._store = store
         self._io_thread = io_thread
+        self._tasks = Tasks()
         self._changing = asyncio.Lock()  # the image gets the changes in their order
         self.image = ClusterImage()
         complete(self.image.load(*store.scan(b"")))
@@ -70,7 +72,15 @@ class OwnMetadata:
     async def transact(
         self, guards: Sequence[Guard], operations: Sequence[Operation]
     ) -> int | None:
-        """Change the store and then the image."""
+        """Change the store and then the image, even if the connection that asks ends meanwhile.
+
+        Otherwise what was deleted, as a user or a permission, would be in force until a restart.
+        """
+        return await self._tasks.run_to_completion(self._transact(guards, operations))
+
+    async def _transact(
+        self, guards: Sequence[Guard], operations: Sequence[Operation]
+    ) -> int | None:
         async with self._changing:
             transact = partial(self._store.transact, guards, operations)
             revision = await self._io_thread.run(transact)

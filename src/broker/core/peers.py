@@ -22,15 +22,16 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from broker import codec
 from broker.codec import Fields
+from broker.core.dialing import KAFKA, Dialer
 from broker.model.address import Address
 from broker.model.errors import CodecError, ErrorCode, PeerError, Unreachable
+from broker.model.identifiers import BROKERS_CLIENT_ID
 from broker.model.limits import (
     CODEC_FRAME_BYTES_MAX,
     PEER_CONNECT_SECONDS,
     PEER_REQUESTS_IN_FLIGHT_MAX,
 )
 
-_CLIENT_ID = "polylog-broker"
 _SIZE_BYTES = 4
 _KEYS = {name: key for key, name in codec.API_KEYS.items()}
 _CODES: Final = {code.number: code for code in ErrorCode if code is not ErrorCode.DISK_FULL}
@@ -54,11 +55,14 @@ class Calls(Protocol):
 class Peers:
     """The connections of this broker to others."""
 
-    def __init__(self, address_of: Callable[[int], Address | None]) -> None:
+    def __init__(
+        self, address_of: Callable[[int], Address | None], dialer: Dialer | None = None
+    ) -> None:
         """Connect to nothing yet; `address_of` returns where a broker listens, None if it is gone.
 
         A broker whose address has changed gets a new connection.
         """
+        self._dialer = dialer or Dialer()
         self._address_of = address_of
         self._channels: dict[int, _Channel] = {}
 
@@ -110,7 +114,7 @@ class Peers:
         if channel is None or channel.is_closed or channel.address != address:
             if channel is not None:
                 channel.close("the broker has another address now")
-            channel = self._channels[broker_id] = _Channel(address)
+            channel = self._channels[broker_id] = _Channel(address, self._dialer)
         await channel.opened()
         return channel
 
@@ -128,8 +132,9 @@ class _InFlight(NamedTuple):
 class _Channel:
     """One connection; it is closed for good by its first failure."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, dialer: Dialer) -> None:
         self.address = address
+        self._dialer = dialer
         self.is_closed = False
         self._versions: dict[int, range] = {}
         self._correlation_id = 0
@@ -195,15 +200,13 @@ class _Channel:
     async def _open(self) -> None:
         try:
             async with asyncio.timeout(PEER_CONNECT_SECONDS):
-                reader, self._writer = await asyncio.open_connection(
-                    self.address.host, self.address.port
-                )
+                reader, self._writer = await self._dialer.dial(self.address, KAFKA)
                 self._reading = asyncio.ensure_future(self._read(reader))
                 answer = await self._send("ApiVersions", 0, {}, float("inf")).answer
-        except (OSError, TimeoutError, UnicodeError) as error:
+        except (OSError, EOFError, TimeoutError, UnicodeError) as error:
             self.close(str(error) or "no connection in time")
             return
-        except (Unreachable, PeerError) as error:
+        except (Unreachable, PeerError, CodecError) as error:
             self.close(str(error))
             return
         self._versions = {
@@ -223,7 +226,7 @@ class _Channel:
         assert self._writer is not None
         self._correlation_id += 1
         frame = codec.request_frame(
-            api, version, body, correlation_id=self._correlation_id, client_id=_CLIENT_ID
+            api, version, body, correlation_id=self._correlation_id, client_id=BROKERS_CLIENT_ID
         )
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         in_flight = _InFlight(api, version, self._correlation_id, deadline, answer)

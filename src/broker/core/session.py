@@ -3,37 +3,91 @@
 from typing import TYPE_CHECKING
 
 from broker.core.broker import Broker
+from broker.model.listener import UNSECURED, ListenerConfig
+from broker.model.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from broker._native.log.permissions import Permissions
+    from broker._native.wire.quota import ClientQuota
     from broker.core.links import Upstreams
+    from broker.core.security.login import Login
 
 
 class Session:
     """One connection, as the protocols see it; the connection itself is native."""
 
     __slots__ = (
+        "_principal",
         "broker",
         "client_host",
         "is_forwarded",
+        "listener",
         "listener_host",
         "listener_port",
+        "login",
+        "named_host",
+        "permissions",
+        "protocol",
+        "quota",
+        "request",
         "state",
+        "throttle_ms",
         "upstreams",
     )
 
     def __init__(
-        self, broker: Broker, client_host: str, listener_host: str, listener_port: int
+        self,
+        broker: Broker,
+        client_host: str,
+        listener_host: str,
+        listener_port: int,
+        listener: ListenerConfig = UNSECURED,
+        principal: Principal = ANONYMOUS,
     ) -> None:
-        """Keep the client's address, and the address to advertise to it."""
+        """Keep the client's address, the address to advertise to it, and who it is so far."""
         self.broker = broker
         self.client_host = client_host
         self.listener_host = listener_host
         self.listener_port = listener_port
+        self.listener = listener
+        self.permissions: Permissions | None = None  # what the native paths know; None: no ACLs
+        self.principal = principal
+        # What is being served, where ACLs decide (core/access.py).
+        self.protocol = self.request = ""
+        self.login: Login | None = None  # None: its listener has no login
         self.state: object = None  # its protocol's state of this connection
+        self.quota: ClientQuota | None = None  # what limits its last request, if there are quotas
+        self.throttle_ms = 0  # for how long the request at hand makes its client rest
         self.is_forwarded = False  # another broker forwards requests of its clients on it
+        # The address of the client whose requests are forwarded. It is only shown: what this
+        # connection may do, and what it counts as, follows from `client_host`.
+        self.named_host = ""
         self.upstreams: Upstreams | None = None  # its links to other brokers, once it needs one
+
+    @property
+    def principal(self) -> Principal:
+        """Who it acts for."""
+        return self._principal
+
+    @principal.setter
+    def principal(self, principal: Principal) -> None:
+        """Let it act for someone, from the next request on; the native paths know that at once."""
+        self._principal = principal
+        authorizer = self.broker.security.authorizer
+        if authorizer is not None:
+            self.permissions = authorizer.permissions(principal, self.client_host)
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether it is known who it is, without a login or after it."""
+        return self._principal != ANONYMOUS
+
+    @property
+    def reached(self) -> tuple[str, int, ListenerConfig]:
+        """The address of this broker for the client, and over which listener it has come."""
+        return self.listener_host, self.listener_port, self.listener
 
     @property
     def java_host(self) -> str:
         """The client's address as Java prints one: groups show it so, and tools expect it."""
-        return f"/{self.client_host}"
+        return f"/{self.named_host or self.client_host}"

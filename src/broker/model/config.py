@@ -5,20 +5,26 @@ Precedence: the broker's own value, altered while it runs; the value altered for
 An unknown name or a value out of range raises ConfigError, which names the nearest name or the
 allowed values. The broker's and a topic's values have the same readers: `get` for any type,
 `integer`, `flag`, `text`, `number` and `words` for a value of a known type.
+
+A password is a Secret: only `text`, whose callers know what they ask for, returns its characters.
+What goes through all settings has HIDDEN in their place. No password is altered while the broker
+runs, because it would be stored as it is with the metadata.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from broker.model import limits
-from broker.model.address import Address, parse_address
 from broker.model.config_sources import given_texts, nearest_name
 from broker.model.errors import ConfigError
+from broker.model.listener import PREFIX, ListenerConfig, parse_listeners, parse_protocol_map
 from broker.model.metadata_address import SQLITE, EtcdAddress, parse_metadata_address
+from broker.model.principal import parse_principals
+from broker.model.secret import HIDDEN, Secret
 from broker.model.settings import (
     BROKER_SETTINGS,
     DYNAMIC_SETTINGS,
@@ -27,6 +33,7 @@ from broker.model.settings import (
     Kind,
     Setting,
     Value,
+    per_listener_setting,
 )
 
 GROUP_COMMIT = "group-commit"
@@ -94,6 +101,11 @@ class Values:
         """Return the value of a setting; the name must be in the table."""
         return self._values[name]
 
+    @property
+    def names(self) -> Collection[str]:
+        """The names that have values."""
+        return self._values.keys()
+
     def has_values_of(self, other: "Values") -> bool:
         """Whether both have equal values, from whatever source."""
         return self._values == other._values  # noqa: SLF001 (of the same class)
@@ -120,14 +132,16 @@ class Values:
         return value
 
     def text(self, name: str) -> str:
-        """Return the value of a string setting that is not null."""
+        """Return the value of a string or password setting that is not null."""
         value = self._values[name]
+        if isinstance(value, Secret):
+            return value.reveal()
         if not isinstance(value, str):
             raise TypeError(f"{name} is {value!r}, not a text")
         return value
 
     def text_or_none(self, name: str) -> str | None:
-        """Return the value of a string setting; None if it is null."""
+        """Return the value of a string or password setting; None if it is null."""
         return None if self._values[name] is None else self.text(name)
 
     def words(self, name: str) -> tuple[str, ...]:
@@ -169,8 +183,8 @@ class Config(Values):
         """
         at_start = [layer for layer in self._layers if layer.source is Source.STATIC_BROKER]
         altered = [
-            Layer(Source.DYNAMIC_BROKER, _dynamic_values(own)),
-            Layer(Source.DYNAMIC_DEFAULT, _dynamic_values(shared)),
+            Layer(Source.DYNAMIC_BROKER, _dynamic_values(own, is_own=True)),
+            Layer(Source.DYNAMIC_DEFAULT, _dynamic_values(shared, is_own=False)),
         ]
         config = Config([*altered, *at_start], self._origins)
         bytes_max = Config(at_start).frame_bytes_max
@@ -199,14 +213,22 @@ class Config(Values):
         return Path(self.text("log.dirs")).absolute()
 
     @property
-    def listeners(self) -> tuple[Address, ...]:
-        """The addresses to listen on."""
-        return tuple(map(parse_address, self.words("listeners")))
+    def listeners(self) -> tuple[ListenerConfig, ...]:
+        """The listeners, in the order given."""
+        return _listeners(self)
 
-    @property
-    def advertised_listeners(self) -> tuple[Address, ...]:
-        """The addresses for clients, one per listener, or none."""
-        return tuple(map(parse_address, self.words("advertised.listeners")))
+    def of_listener(self, listener: ListenerConfig, mechanism: str = "") -> Values:
+        """Return the settings that a listener may have its own values of, as they are for it.
+
+        With a SASL mechanism, values for that mechanism of the listener come first.
+        """
+        of_mechanism = f"{listener.prefix}{mechanism.lower()}."
+        values = {}
+        for name, row in BROKER_SETTINGS.items():
+            if row.is_per_listener or row.is_per_mechanism:
+                value = self._values.get(listener.prefix + name, self._values[name])
+                values[name] = self._values.get(of_mechanism + name, value) if mechanism else value
+        return Values(values)
 
     @property
     def metadata_address(self) -> EtcdAddress | None:
@@ -242,8 +264,8 @@ class Config(Values):
         return next(sources, Source.DEFAULT)
 
     def describe(self) -> list[ConfigEntry]:
-        """Return every broker setting as in DescribeConfigs, by name."""
-        return [self._entry(BROKER_SETTINGS[name]) for name in sorted(BROKER_SETTINGS)]
+        """Return every broker setting as in DescribeConfigs, by name, and those of listeners."""
+        return [self._entry(name) for name in sorted(self.names)]
 
     def describe_shared(self) -> list[ConfigEntry]:
         """The values altered for all brokers, by name."""
@@ -252,8 +274,8 @@ class Config(Values):
                 name,
                 value_to_text(value),
                 layer.source,
-                BROKER_SETTINGS[name].kind,
-                BROKER_SETTINGS[name].documentation,
+                find_broker_setting(name).kind,
+                find_broker_setting(name).documentation,
                 (Synonym(name, value_to_text(value), layer.source),),
             )
             for layer in self._layers
@@ -273,19 +295,21 @@ class Config(Values):
         defaults = [
             Synonym(setting.name, value_to_text(setting.default), Source.DEFAULT)
             for setting in settings
-            if setting.default is not None
+            if setting.default is not None and not setting.name.startswith(PREFIX)
         ]
         return (*given, *defaults)
 
-    def _entry(self, setting: Setting) -> ConfigEntry:
+    def _entry(self, name: str) -> ConfigEntry:
+        setting = find_broker_setting(name)
+        of_all = BROKER_SETTINGS.get(_setting_of(name), setting)
         return ConfigEntry(
             setting.name,
             value_to_text(self.get(setting.name)),
             self.source(setting.name),
             setting.kind,
             setting.documentation,
-            self.synonyms((setting,)),
-            is_read_only=setting.name not in DYNAMIC_SETTINGS,
+            self.synonyms(dict.fromkeys((setting, of_all))),
+            is_read_only=not is_dynamic(setting),
         )
 
     def _check_relations(self) -> None:
@@ -307,33 +331,90 @@ def _contradictions(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
         parse_metadata_address(values.text("polylog.metadata.store"))
     except ConfigError as error:
         yield ("polylog.metadata.store",), str(error)
-    addresses: dict[str, list[Address]] = {}
-    for name in ("listeners", "advertised.listeners"):
-        addresses[name] = []
-        for word in values.words(name):
+    yield from _wrong_principals(values)
+    yield from _wrong_listeners(values)
+
+
+def _wrong_principals(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
+    for name in values.names:
+        if name == "super.users" or _setting_of(name) == "polylog.principal":
             try:
-                addresses[name].append(parse_address(word))
+                parse_principals(values.text_or_none(name) or "")
             except ConfigError as error:
                 yield (name,), f"{name}: {error}"
-    yield from _wrong_listeners(values, *addresses.values())
 
 
-def _wrong_listeners(
-    values: Values, listeners: list[Address], advertised: list[Address]
-) -> Iterator[tuple[tuple[str, ...], str]]:
+_OF_LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+
+
+def _listeners(values: Values) -> tuple[ListenerConfig, ...]:
+    protocols = parse_protocol_map(values.words("listener.security.protocol.map"))
+    advertised = values.words("advertised.listeners")
+    return parse_listeners(values.words("listeners"), advertised, protocols)
+
+
+def _wrong_listeners(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
     if not values.words("listeners"):
         yield ("listeners",), "listeners is empty: give at least one HOST:PORT"
-    for address in listeners:
-        if not (address.is_loopback or values.flag("polylog.insecure")):
+        return
+    try:
+        listeners = _listeners(values)
+    except ConfigError as error:
+        yield _OF_LISTENERS, str(error)
+        return
+    yield from _unreachable_listeners(values, listeners)
+    for listener in listeners:
+        if not (listener.address.is_loopback or _is_protected(values, listener)):
             text = (
-                f"{address} can be reached from other machines and there is no authentication:"
-                " listen on 127.0.0.1, or accept that with --set polylog.insecure=true"
+                f"{listener} can be reached from other machines and there is no authentication:"
+                " listen on 127.0.0.1, protect it (SASL_SSL://, or SSL:// with"
+                " ssl.client.auth=required), or accept that with --set polylog.insecure=true"
             )
             yield ("listeners", "polylog.insecure"), text
-    counts = len(values.words("advertised.listeners")), len(values.words("listeners"))
-    if counts[0] and counts[0] != counts[1]:
+    prefixes = {each.prefix for each in listeners}
+    for name in values.names:
+        if name.startswith(PREFIX) and not name.startswith(tuple(prefixes)):
+            known = ", ".join(sorted(each.name for each in listeners))
+            yield (name,), f"{name}: no listener has that name; there are {known}"
+    if inter_broker_listener(values, listeners) is None:
+        names = ("inter.broker.listener.name", "security.inter.broker.protocol")
+        given = " and ".join(f"{each}={values.get(each)}" for each in names if values.get(each))
+        yield names, f"{given}: no listener is that of brokers; the two exclude each other"
+
+
+def _is_protected(values: Values, listener: ListenerConfig) -> bool:
+    """Whether who connects is known, or may do nothing unless ACLs allow it."""
+    if values.flag("polylog.insecure") or values.text("authorizer.class.name"):
+        return True
+    needs_certificate = values.text("ssl.client.auth") == "required"
+    name = f"{listener.prefix}ssl.client.auth"
+    if name in values.names:
+        needs_certificate = values.text(name) == "required"
+    return listener.security.has_tls and (listener.security.has_sasl or needs_certificate)
+
+
+def inter_broker_listener(
+    values: Values, listeners: Sequence[ListenerConfig]
+) -> ListenerConfig | None:
+    """Return the listener over which brokers reach each other; None: none is as configured."""
+    name = values.text_or_none("inter.broker.listener.name")
+    protocol = values.text_or_none("security.inter.broker.protocol")
+    if name is not None and protocol is not None:
+        return None
+    wanted = None if name is None else name.upper()
+    for each in listeners:
+        if wanted in (None, each.name) and protocol in (None, each.security.name):
+            return each
+    return None
+
+
+def _unreachable_listeners(
+    values: Values, listeners: Sequence[ListenerConfig]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    advertised = [each.advertised for each in listeners if each.advertised is not None]
+    if advertised and len(advertised) < len(listeners) and not _are_named(values):
         text = (
-            f"advertised.listeners has {counts[0]} addresses for {counts[1]} listeners:"
+            f"advertised.listeners has {len(advertised)} addresses for {len(listeners)} listeners:"
             " give one for each, or none"
         )
         yield ("listeners", "advertised.listeners"), text
@@ -344,14 +425,19 @@ def _wrong_listeners(
                 " that they can reach, or leave the setting out"
             )
             yield ("advertised.listeners",), text
-    if values.text("polylog.metadata.store") != SQLITE and not values.words("advertised.listeners"):
-        for address in listeners:
-            if address.is_wildcard:
+    if values.text("polylog.metadata.store") != SQLITE:
+        for each in listeners:
+            if each.advertised is None and each.address.is_wildcard:
                 text = (
-                    f"{address}: other brokers of the cluster, and their clients, cannot connect to"
+                    f"{each}: other brokers of the cluster, and their clients, cannot connect to"
                     " that; set advertised.listeners to a host and port that they can reach"
                 )
                 yield ("listeners", "advertised.listeners", "polylog.metadata.store"), text
+
+
+def _are_named(values: Values) -> bool:
+    """Whether every advertised address has a name: the other listeners need none then."""
+    return all("://" in word for word in values.words("advertised.listeners"))
 
 
 def load(
@@ -370,7 +456,7 @@ def load(
     unread: set[str] = set()
     for name, text, origin in given:
         try:
-            values[name] = parse_value(find_setting(name, BROKER_SETTINGS), text)
+            values[name] = parse_value(find_broker_setting(name), text)
         except ConfigError as error:
             faults.append(f"{origin}: {error}")
             unread.add(name)
@@ -387,15 +473,46 @@ def load(
     return Config([Layer(Source.STATIC_BROKER, values)], origins)
 
 
-def _dynamic_values(texts: Mapping[str, str]) -> dict[str, Value]:
-    """Parse values that are altered while the broker runs."""
+def _dynamic_values(texts: Mapping[str, str], *, is_own: bool) -> dict[str, Value]:
+    """Parse values that are altered while the broker runs, for this broker alone or for all."""
     values: dict[str, Value] = {}
     for name, text in texts.items():
-        setting = find_setting(name, BROKER_SETTINGS)
-        if name not in DYNAMIC_SETTINGS:
+        setting = find_broker_setting(name)
+        is_for_listener = is_own and name.startswith(PREFIX)
+        if setting.is_dynamic_per_listener and not (setting.is_dynamic or is_for_listener):
+            raise ConfigError(
+                f"{name} can be altered only for a listener of one broker, as"
+                f" {PREFIX}<name>.{_setting_of(name)}"
+            )
+        if setting.kind is Kind.PASSWORD:
+            raise ConfigError(
+                f"{name} is a password, which is not stored with the metadata: give it at the"
+                " start, or name a file"
+            )
+        if not is_dynamic(setting):
             raise ConfigError(f"{name} cannot be altered while the broker runs, only at its start")
         values[name] = parse_value(setting, text)
     return values
+
+
+def is_dynamic(setting: Setting) -> bool:
+    """Whether it may be altered while the broker runs, under the name that the row has."""
+    if setting.kind is Kind.PASSWORD:
+        return False
+    if setting.name.startswith(PREFIX):
+        return setting.is_dynamic_per_listener
+    return setting.name in DYNAMIC_SETTINGS
+
+
+def find_broker_setting(name: str) -> Setting:
+    """Return the broker's setting of that name, which may be that of a listener."""
+    return per_listener_setting(name) or find_setting(name, BROKER_SETTINGS)
+
+
+def _setting_of(name: str) -> str:
+    """Return the name of a setting without what makes it that of a listener or mechanism."""
+    setting = name.removeprefix(PREFIX).partition(".")[2] if name.startswith(PREFIX) else name
+    return setting if setting in BROKER_SETTINGS else setting.partition(".")[2]
 
 
 def find_setting(name: str, settings: Mapping[str, Setting]) -> Setting:
@@ -415,14 +532,15 @@ def parse_value(setting: Setting, text: str) -> Value:
     except ValueError:
         value = None
     if value is None or not (_is_chosen(setting, value) and _is_in_range(setting, value)):
-        raise ConfigError(f"{setting.name}={text!r:.100}: allowed is {setting.allowed}")
+        shown = HIDDEN if setting.kind is Kind.PASSWORD else repr(text)
+        raise ConfigError(f"{setting.name}={shown:.100}: allowed is {setting.allowed}")
     if setting.choices and isinstance(value, tuple):
         return tuple(dict.fromkeys(value))  # without repetitions
     return value
 
 
 def value_to_text(value: Value) -> str | None:
-    """Return a value as text, as in configuration files and DescribeConfigs."""
+    """Return a value as text, as in configuration files; that of a password is HIDDEN."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -449,6 +567,8 @@ def _read(kind: Kind, text: str) -> Value:
             return split_words(text)
         case Kind.STRING:
             return text
+        case Kind.PASSWORD:
+            return Secret(text)
 
 
 def _is_chosen(setting: Setting, value: Value) -> bool:

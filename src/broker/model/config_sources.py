@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from broker.model.settings import BROKER_SETTINGS
 
+COMMAND_LINE = "command line"
 _ENVIRONMENT_PREFIX = "BROKER_"
 # Kubernetes sets these in every container if a service is called "broker".
 _SERVICE_LINK = re.compile(r"BROKER_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)\w*)?)")
@@ -43,9 +44,11 @@ def _from_overrides(overrides: Iterable[str], faults: list[str]) -> Iterator[Giv
     for override in overrides:
         name, equals, text = override.partition("=")
         if equals:
-            yield Given(name.strip(), text, "command line")
+            yield Given(name.strip(), text, COMMAND_LINE)
         else:
-            faults.append(f"--set {override}: expected NAME=VALUE")
+            # Without what does not look like a name: it may be a password.
+            name = re.sub(r"[^\w.].*", "...", override, flags=re.DOTALL)
+            faults.append(f"--set {name}: expected NAME=VALUE")
 
 
 def _from_environment(environment: Mapping[str, str], faults: list[str]) -> Iterator[Given]:

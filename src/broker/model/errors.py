@@ -279,6 +279,10 @@ class Unreachable(PolylogError):
     """The broker of a command, or the metadata store of a cluster, cannot be reached."""
 
 
+class AccessDenied(PolylogError):
+    """The broker of a command refuses its login."""
+
+
 class ImportFailed(PolylogError):
     """Some data of another server could not be imported; the message says what to do."""
 

@@ -14,6 +14,8 @@ _TO_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _FROM_URL_SAFE = bytes.maketrans(b"-_", b"+/")
 _TEXT_LENGTH = 22
 
+BROKERS_CLIENT_ID = "polylog-broker"  # of the requests that brokers send to each other
+
 
 def random_id() -> bytes:
     """Return a new id for a topic, a directory or a cluster."""

@@ -15,70 +15,25 @@ warning.
 """
 
 from collections.abc import Iterable
-from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from broker.model import limits
 from broker.model.compressions import COMPRESSIONS, GZIP, LZ4, ZSTD
+from broker.model.listener import PREFIX
+from broker.model.security_settings import SECURITY_SETTINGS
+from broker.model.setting import (
+    DAY_MS,
+    HOUR_MS,
+    INT16_MAX,
+    INT_MAX,
+    LONG_MAX,
+    MINUTE_MS,
+    Kind,
+    Setting,
+    Value,
+)
 
-Value: TypeAlias = int | float | bool | str | tuple[str, ...] | None
-
-INT16_MAX = (1 << 15) - 1
-INT_MAX = (1 << 31) - 1
-LONG_MAX = (1 << 63) - 1
-NOT_YET = "Accepted and stored, but without effect in this version."
-
-
-class Kind(Enum):
-    """Kafka's config types, with the names of DescribeConfigs."""
-
-    BOOLEAN = "boolean"
-    STRING = "string"
-    INT = "int"
-    LONG = "long"
-    DOUBLE = "double"
-    LIST = "list"
-
-
-class Setting(NamedTuple):
-    """One row of the table; a dataclass would take a start ten times as long to define."""
-
-    name: str
-    kind: Kind
-    default: Value
-    doc: str
-    unit: str = ""
-    minimum: float | None = None
-    maximum: float | None = None
-    choices: tuple[str, ...] = ()
-    pattern: str = ""  # of each word of a list with too many choices to name
-    topic: str = ""  # the topic key whose broker-wide value this is
-    scale: int = 1  # factor from this row's unit to the topic key's
-    group: str = ""  # the group key whose broker-wide value this is
-    is_dynamic: bool = False  # whether it may be altered while the broker runs
-    applies: bool = True
-
-    @property
-    def documentation(self) -> str:
-        """The description for users; it says if the setting has no effect."""
-        return self.doc if self.applies else f"{self.doc} {NOT_YET}"
-
-    @property
-    def allowed(self) -> str:
-        """The allowed values, as text."""
-        if self.kind is Kind.BOOLEAN and not self.choices:
-            return "true or false"
-        if self.choices:
-            return ("a list of " if self.kind is Kind.LIST else "") + " | ".join(self.choices)
-        if self.pattern:
-            return f"a list of words that match {self.pattern}"
-        if self.minimum is not None:
-            unit = self.unit and f" {self.unit}"
-            highest = INT_MAX if self.maximum is None and self.kind is Kind.INT else self.maximum
-            end = "or more" if highest is None else f".. {highest}"
-            return f"{self.minimum} {end}{unit}"
-        return "comma-separated values" if self.kind is Kind.LIST else "any text"
-
+__all__ = ["INT_MAX", "LONG_MAX", "Kind", "Setting", "Value"]  # of setting.py, for who reads them
 
 COMPRESSION_TYPES = (
     "uncompressed",
@@ -86,21 +41,12 @@ COMPRESSION_TYPES = (
     "producer",
 )
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-DAY_MS = 86_400_000
-HOUR_MS = 3_600_000
-MINUTE_MS = 60_000
 
 # Formatted by hand, so that rows stay short.
 # fmt: off
 _NETWORK = (
     Setting("node.id", Kind.INT, 1, minimum=0,
             doc="Id of this broker in its cluster."),
-    Setting("listeners", Kind.LIST, ("localhost:9092",),
-            doc="[PROTOCOL://]HOST:PORT to listen on; localhost means IPv4 and IPv6, port 0 a free"
-                " port."),
-    Setting("advertised.listeners", Kind.LIST, (),
-            doc="HOST:PORT for clients, in the order of listeners; empty: the address they"
-                " connected to."),
     Setting("broker.rack", Kind.STRING, None,
             doc="Rack of this broker, as clients see it."),
     Setting("socket.request.max.bytes", Kind.INT, limits.FRAME_BYTES_MAX, minimum=64 * limits.KIB,
@@ -108,8 +54,9 @@ _NETWORK = (
             doc="Largest request frame; at least message.max.bytes and 1 MiB. Kafka's"
                 " default is 100 MiB; frames are held whole here."),
     Setting("max.connections", Kind.INT, limits.CONNECTIONS_MAX, minimum=1, maximum=1_000_000,
-            is_dynamic=True,
-            doc="Connections at the same time; above it a new one is closed at once."),
+            is_dynamic=True, is_per_listener=True, is_dynamic_per_listener=True,
+            doc="Connections at the same time; above it a new one is closed at once. Of the"
+                " broker, and with a listener's prefix of that listener."),
     Setting("connections.max.idle.ms", Kind.LONG, limits.CONNECTION_IDLE_MS, minimum=-1, unit="ms",
             doc="A connection without requests is closed after this time; -1: never."),
     Setting("fetch.max.bytes", Kind.INT, limits.FETCH_BYTES_MAX, minimum=1024,
@@ -471,7 +418,7 @@ BROKER_SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for rows in (
         *(_NETWORK, _CLUSTER, _TOPICS, _LOGS, _RETENTION),
-        *(_COORDINATORS, _PROCESS, _CLEANER, _SCRUB),
+        *(_COORDINATORS, _PROCESS, _CLEANER, _SCRUB, SECURITY_SETTINGS),
     )
     for setting in rows
 }
@@ -488,6 +435,23 @@ DYNAMIC_SETTINGS: dict[str, Setting] = {
     for row in BROKER_SETTINGS.values()
     if row.is_dynamic or (row.topic and TOPIC_SETTINGS[row.topic].synonyms[0] is row)
 }
+
+
+def per_listener_setting(name: str) -> Setting | None:
+    """Return the row of `listener.name.<name>.[<mechanism>.]<setting>`, under that name.
+
+    None: it is not such a name, or the setting is the same for all listeners.
+    """
+    listener, _, setting = name.removeprefix(PREFIX).partition(".")
+    if not name.startswith(PREFIX) or not listener or listener != listener.lower():
+        return None
+    row = BROKER_SETTINGS.get(setting)
+    if row is not None and row.is_per_listener:
+        return row._replace(name=name)
+    row = BROKER_SETTINGS.get(setting.partition(".")[2])
+    if row is not None and row.is_per_mechanism:
+        return row._replace(name=name)
+    return None
 
 
 def add_topic_settings(rows: Iterable[Setting]) -> None:

@@ -8,20 +8,20 @@ here and in settings.py.
 
 from typing import Final
 
+from broker.model.listener import PREFIX
+from broker.model.settings import per_listener_setting
+
 _NAMES = """
     add.partitions.to.txn.retry.backoff.max.ms
     add.partitions.to.txn.retry.backoff.ms
     alter.config.policy.class.name
     alter.log.dirs.replication.quota.window.num
     alter.log.dirs.replication.quota.window.size.seconds
-    authorizer.class.name
     background.threads
     broker.heartbeat.interval.ms
     broker.id
     client.quota.callback.class
     config.providers
-    connection.failed.authentication.delay.ms
-    connections.max.reauth.ms
     controller.listener.names
     controller.performance.always.log.threshold.ms
     controller.performance.sample.period.ms
@@ -36,15 +36,9 @@ _NAMES = """
     controller.quorum.request.timeout.ms
     controller.quorum.retry.backoff.ms
     controller.quorum.voters
-    controller.quota.window.num
-    controller.quota.window.size.seconds
     controller.socket.timeout.ms
     cordoned.log.dirs
     create.topic.policy.class.name
-    delegation.token.expiry.check.interval.ms
-    delegation.token.expiry.time.ms
-    delegation.token.max.lifetime.ms
-    delegation.token.secret.key
     delete.records.purgatory.purge.interval.requests
     early.start.listeners
     fetch.purgatory.purge.interval.requests
@@ -95,13 +89,11 @@ _NAMES = """
     group.streams.num.standby.replicas
     group.streams.session.timeout.ms
     initial.broker.registration.timeout.ms
-    inter.broker.listener.name
     internal.metadata.delete.delay.millis
     internal.metadata.log.segment.bytes
     internal.metadata.max.batch.size.in.bytes
     kafka.metrics.polling.interval.secs
     kafka.metrics.reporters
-    listener.security.protocol.map
     log.cleaner.io.buffer.load.factor
     log.cleaner.io.buffer.size
     log.cleaner.io.max.bytes.per.second
@@ -110,9 +102,6 @@ _NAMES = """
     log.flush.offset.checkpoint.interval.ms
     log.flush.start.offset.checkpoint.interval.ms
     log.initial.task.delay.ms
-    max.connection.creation.rate
-    max.connections.per.ip
-    max.connections.per.ip.overrides
     max.request.partition.size.limit
     metadata.log.dir
     metadata.log.max.record.bytes.between.snapshots
@@ -142,8 +131,6 @@ _NAMES = """
     producer.purgatory.purge.interval.requests
     queued.max.request.bytes
     queued.max.requests
-    quota.window.num
-    quota.window.size.seconds
     remote.fetch.max.wait.ms
     remote.list.offsets.request.timeout.ms
     remote.log.index.file.cache.total.size.bytes
@@ -181,8 +168,6 @@ _NAMES = """
     replication.quota.window.size.seconds
     request.timeout.ms
     sasl.client.callback.handler.class
-    sasl.enabled.mechanisms
-    sasl.jaas.config
     sasl.kerberos.kinit.cmd
     sasl.kerberos.min.time.before.relogin
     sasl.kerberos.principal.to.local.rules
@@ -200,7 +185,6 @@ _NAMES = """
     sasl.login.retry.backoff.max.ms
     sasl.login.retry.backoff.ms
     sasl.mechanism.controller.protocol
-    sasl.mechanism.inter.broker.protocol
     sasl.oauthbearer.assertion.algorithm
     sasl.oauthbearer.assertion.claim.aud
     sasl.oauthbearer.assertion.claim.exp.seconds
@@ -214,22 +198,13 @@ _NAMES = """
     sasl.oauthbearer.assertion.template.file
     sasl.oauthbearer.client.credentials.client.id
     sasl.oauthbearer.client.credentials.client.secret
-    sasl.oauthbearer.clock.skew.seconds
-    sasl.oauthbearer.expected.audience
-    sasl.oauthbearer.expected.issuer
-    sasl.oauthbearer.jwks.endpoint.refresh.ms
     sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
     sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
-    sasl.oauthbearer.jwks.endpoint.url
     sasl.oauthbearer.jwt.retriever.class
     sasl.oauthbearer.jwt.validator.class
     sasl.oauthbearer.scope
     sasl.oauthbearer.scope.claim.name
-    sasl.oauthbearer.sub.claim.name
     sasl.oauthbearer.token.endpoint.url
-    sasl.server.callback.handler.class
-    sasl.server.max.receive.size
-    security.inter.broker.protocol
     security.providers
     server.max.startup.time.ms
     share.coordinator.append.linger.ms
@@ -251,29 +226,12 @@ _NAMES = """
     socket.listen.backlog.size
     socket.receive.buffer.bytes
     socket.send.buffer.bytes
-    ssl.allow.dn.changes
-    ssl.allow.san.changes
-    ssl.cipher.suites
-    ssl.client.auth
-    ssl.enabled.protocols
-    ssl.endpoint.identification.algorithm
     ssl.engine.factory.class
-    ssl.key.password
     ssl.keymanager.algorithm
-    ssl.keystore.certificate.chain
-    ssl.keystore.key
-    ssl.keystore.location
-    ssl.keystore.password
-    ssl.keystore.type
-    ssl.principal.mapping.rules
     ssl.protocol
     ssl.provider
     ssl.secure.random.implementation
     ssl.trustmanager.algorithm
-    ssl.truststore.certificates
-    ssl.truststore.location
-    ssl.truststore.password
-    ssl.truststore.type
     telemetry.max.bytes
     transaction.abort.timed.out.transaction.cleanup.interval.ms
     transaction.partition.verification.enable
@@ -286,9 +244,9 @@ _NAMES = """
     unstable.feature.versions.enable
 """
 UNUSED_SETTINGS: Final = frozenset(_NAMES.split())
-_LISTENER_PREFIX = "listener.name."  # KIP-103: any setting, for one listener
 
 
 def is_unused(name: str) -> bool:
-    """Whether it is a broker setting of Kafka without effect here."""
-    return name in UNUSED_SETTINGS or name.startswith(_LISTENER_PREFIX)
+    """Whether it is a broker setting of Kafka without effect here, also for one listener."""
+    is_of_listener = name.startswith(PREFIX) and per_listener_setting(name) is None
+    return name in UNUSED_SETTINGS or is_of_listener

@@ -22,6 +22,20 @@ from broker.model.settings import Setting
 from broker.model.topic_config import TopicConfig
 
 
+class LoginChange(NamedTuple):
+    """What an answer changes of its connection's login.
+
+    Attributes:
+        needs_login: whether requests are left to the protocol's gate from now on.
+        is_bare: whether the next frames have no header.
+        lifetime_ms: after which it must log in again; 0: never.
+    """
+
+    needs_login: bool
+    is_bare: bool = False
+    lifetime_ms: int = 0
+
+
 class Answer(NamedTuple):
     """A response with more than its bytes.
 
@@ -33,6 +47,8 @@ class Answer(NamedTuple):
             Later requests of the connection that do not write start once they are visible.
         stream: a native flow that sends frames instead of `body`; later requests wait until it
             ends.
+        throttle_ms: for so long nothing more is read from the connection.
+        login: what it changes of the connection's login, before it is sent.
     """
 
     body: bytes | None
@@ -40,6 +56,8 @@ class Answer(NamedTuple):
     is_droppable: bool = False
     written: Sequence[tuple[Log, int]] = ()
     stream: Wait | None = None
+    throttle_ms: int = 0
+    login: LoginChange | None = None
 
 
 _ResultT = TypeVar("_ResultT")

@@ -4,25 +4,30 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from broker.core.broker import Broker
 from broker.core.session import Session
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.config import Config
 from broker.model.errors import PolylogError, StorageError
+from broker.model.listener import ListenerConfig
+from broker.model.principal import ANONYMOUS, Principal, parse_principal
 from broker.server import descriptors
 from broker.server.composition import compose, services_of
-from broker.server.listener import Listener
+from broker.server.listener import Acceptor, Listener, Throttled
 from broker.server.loop import Loop
 from broker.server.opening import Opened, open_metadata
 from broker.storage.log_dir import LogDir
 from broker.storage.reserve import Reserve
 
 if TYPE_CHECKING:
+    from broker.core.service import Service
     from broker.server.cluster.cluster import Cluster
+    from broker.server.tls import ListenerTls
     from broker.server.workers.worker import Worker
 
 EXIT_OK = 0
@@ -33,7 +38,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # nohup ignores SIGHU
 _log = logging.getLogger(__name__)
 
 # Prints where the broker listens, its configuration, and the id of its cluster; None: standalone.
-Announce: TypeAlias = Callable[[Sequence[Address], Config, str | None], None]
+Announce: TypeAlias = Callable[[Sequence[ListenerConfig], Config, str | None], None]
 
 
 def run(config: Config, announce: Announce) -> int:
@@ -85,6 +90,30 @@ def _open_metadata(
             loop.remove_signal_handler(number)
 
 
+def _principals(config: Config) -> dict[str, Principal]:
+    """Return who connects to a listener without a login or certificate; raises ConfigError."""
+    named = {
+        each.name: config.of_listener(each).text_or_none("polylog.principal")
+        for each in config.listeners
+    }
+    return {name: parse_principal(text) if text else ANONYMOUS for name, text in named.items()}
+
+
+def _session(
+    broker: Broker,
+    principals: Mapping[str, Principal],
+    client_host: str,
+    host: str,
+    port: int,
+    listener: ListenerConfig,
+) -> Session:
+    """Make the session of a connection, which begins with a login if its listener has one."""
+    session = Session(broker, client_host, host, port, listener, principals[listener.name])
+    if broker.security.logins is not None:
+        session.login = broker.security.logins.begin(listener)
+    return session
+
+
 class _Process:
     """One run of the broker."""
 
@@ -106,8 +135,18 @@ class _Process:
         lost = partial(self._end, EXIT_STORAGE)
         self._parts = compose(config, log_dir, opened, loop, self._descriptors, lost)
         self._cluster = opened.cluster
-        self._services = services_of(self._parts, loop)
         self._configs = self._parts.broker.configs
+        self._tls: dict[str, ListenerTls] = {}  # by the names of listeners
+        watches: list[Service] = []
+        if any(each.security.has_tls for each in self._configs.current.listeners):
+            from broker.server.tls import open_tls  # noqa: PLC0415 - without TLS nothing needs it
+
+            dialer = None if opened.cluster is None else opened.cluster.dialer
+            self._tls, watch = open_tls(
+                self._configs, loop.time, dialer, self._parts.broker.security.audit
+            )
+            watches.append(watch)
+        self._services = services_of(self._parts, loop, watches)
 
     async def run(self, announce: Announce) -> int:
         for number in _SIGNALS:
@@ -122,11 +161,15 @@ class _Process:
             await services.stop()
             return self._stop.result()
         self._serve(listeners)
-        bound = [address for listener in listeners for address in listener.bound]
+        bound = [
+            listener.config._replace(address=address)
+            for listener in listeners
+            for address in listener.bound
+        ]
         if self._worker is None:
-            self._log_dir.write_holder(bound)
+            self._log_dir.write_holder(each.address for each in bound)
         if self._cluster is not None:
-            self._cluster.advertise(self._advertised(bound))
+            self._cluster.advertise(self._advertised(listeners))
             self._cluster.member.when_refused(self._refused)
             self._cluster.node.metadata.when_replaced(self._store_replaced)
         services.run(partial(self._end, EXIT_INTERNAL))
@@ -141,7 +184,7 @@ class _Process:
                 listener.close(self._loop)
             await services.stop()
 
-    async def _announce(self, announce: Announce, bound: Sequence[Address]) -> None:
+    async def _announce(self, announce: Announce, bound: Sequence[ListenerConfig]) -> None:
         """Announce that this broker is ready; one of a cluster is when it is registered."""
         cluster_id = None
         if self._cluster is not None:
@@ -167,34 +210,48 @@ class _Process:
         if self._worker is not None:
             self._worker.report_ready()
 
-    def _advertised(self, bound: Sequence[Address]) -> Sequence[Address]:
-        """Return the addresses at which other brokers and their clients reach this one."""
+    def _advertised(self, listeners: Sequence[Listener]) -> list[tuple[Address, ListenerConfig]]:
+        """Return where other brokers and their clients reach this one, and over which listener."""
         if self._worker is not None:
-            return [self._worker.advertised or self._worker.reached]
-        config = self._configs.current
-        advertised = config.advertised_listeners
-        if not advertised:
-            return bound
-        pairs = zip(advertised, config.listeners, strict=True)
-        return [each._replace(protocol=listener.protocol) for each, listener in pairs]
+            return [(self._worker.advertised or self._worker.reached, listeners[0].config)]
+        found = []
+        for listener in listeners:
+            known, protocol = listener.config.advertised, listener.config.address.protocol
+            reached = listener.bound if known is None else (known._replace(protocol=protocol),)
+            found += [(each, listener.config) for each in reached]
+        return found
 
     def _listen(self) -> list[Listener]:
         config = self._configs.current
         worker = self._worker
-        if worker is not None:
-            port = worker.own.port
-            addresses = (worker.own, *worker.shared)
-            return [Listener(each, worker.advertised, port) for each in addresses]
-        advertised = config.advertised_listeners
+        if worker is None:
+            return [
+                Listener(each.address, each.advertised, None, each, self._tls.get(each.name))
+                for each in config.listeners
+            ]
+        from broker.server.workers.ports import first_of_kafka  # noqa: PLC0415 - of workers only
+
+        place = first_of_kafka(config.listeners)
+        assert place is not None  # else the supervisor has not started
+        listeners = (config.listeners[place], *config.listeners)
         return [
-            Listener(address, advertised[i] if advertised else None)
-            for i, address in enumerate(config.listeners)
+            Listener(address, worker.advertised, worker.own.port, each, self._tls.get(each.name))
+            for address, each in zip((worker.own, *worker.shared), listeners, strict=True)
         ]
 
     def _serve(self, listeners: list[Listener]) -> None:
-        make_session = partial(Session, self._parts.broker)
+        parts = self._parts
+        acceptor = Acceptor(
+            self._loop,
+            parts.poller,
+            partial(_session, parts.broker, _principals(self._configs.current)),
+            self._connections_max,
+            parts.waiting_logins,
+            parts.connection_limits,
+            Throttled(self._loop),
+        )
         for listener in listeners:
-            listener.serve(self._loop, self._parts.poller, make_session, self._connections_max)
+            listener.serve(acceptor)
 
     def _connections_max(self) -> int:
         links = self._parts.broker.links

@@ -10,7 +10,7 @@
 Nothing is started here: `services_of` returns what starts, in order.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +18,7 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
+from broker._native.wire.connection import Connection
 from broker._native.wire.poller import Poller
 from broker.codec import compression
 from broker.core.broker import Broker
@@ -36,12 +37,14 @@ from broker.core.producer_ids import ProducerIds
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.response_cache import ResponseCache
 from broker.core.scheduling.tasks import Tasks
+from broker.core.security import Security
+from broker.core.security.quotas.connections import ConnectionLimits
 from broker.core.service import Service
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.local_topics import LocalTopics
 from broker.core.topics.topics import Topics
 from broker.model import limits
-from broker.model.clock import SystemClock
+from broker.model.clock import Clock, SystemClock
 from broker.model.config import Config
 from broker.protocols import PROTOCOLS, log_flags
 from broker.protocols.base import Additions, WireProtocol
@@ -52,17 +55,21 @@ from broker.server.coordinators import Coordinators
 from broker.server.descriptors import Shares
 from broker.server.disk_watch import DiskWatch
 from broker.server.housekeeping import Housekeeping, LogEvents
+from broker.server.limiting import limit_connections, make_quotas, when_closed
 from broker.server.loop import Loop
 from broker.server.opening import Opened
 from broker.server.partition_logs import NativeLogs
 from broker.server.requests import Requests
+from broker.server.securing import make_security
 from broker.server.services import Part, Services
 from broker.server.small_files import SmallFiles
+from broker.server.waiting_logins import WaitingLogins
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
 from broker.storage.recovery.partitions import Partitions
 
 if TYPE_CHECKING:
+    from broker.core.security.audit import Audit
     from broker.server.cluster.cluster import Cluster
 
 
@@ -148,7 +155,11 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
 
 
 def make_broker(
-    storage: Storage, logs: Logs, coordinators: Coordinators, checkpoints: Checkpoints
+    storage: Storage,
+    logs: Logs,
+    coordinators: Coordinators,
+    checkpoints: Checkpoints,
+    security: Security,
 ) -> Broker:
     """Make what handlers use."""
     cluster = storage.opened.cluster
@@ -175,6 +186,7 @@ def make_broker(
         ),
         links=None if cluster is None else cluster.links,
         partition_changes=None if cluster is None else cluster.partition_changes(),
+        security=security,
     )
 
 
@@ -227,13 +239,24 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
 
 
 def make_poller(
-    config: Config, logs: Logs, protocols: Iterable[WireProtocol], loop: Loop
+    config: Config,
+    logs: Logs,
+    protocols: Iterable[WireProtocol],
+    loop: Loop,
+    connection_limits: ConnectionLimits,
+    waiting_logins: WaitingLogins,
 ) -> Poller:
     """Make the native side of all connections."""
     poller = Poller(logs.turn, logs.table)
     native_protocols = {each.name: each.native_protocol(config) for each in protocols}
     requests = Requests(loop)
-    poller.serve_with(native_protocols, requests.dispatch, requests.closed)
+
+    def closed(connection: Connection, reason: str) -> None:
+        waiting_logins.remove(connection)
+        requests.closed(connection, reason)
+
+    end = when_closed(connection_limits, closed)
+    poller.serve_with(native_protocols, requests.dispatch, end)
     logs.turn.schedule = partial(loop.call_next, poller.end)
     return poller
 
@@ -249,6 +272,9 @@ class Composition(NamedTuple):
     protocols: Mapping[WireProtocol, Additions]
     maintenance: Maintenance
     poller: Poller
+    connection_limits: ConnectionLimits
+    waiting_logins: WaitingLogins
+    guards: Sequence[Service]  # services of access control
 
     async def before_serving(self) -> None:
         """Do what protocols need before the first connection, one after another."""
@@ -290,18 +316,40 @@ def compose(
     checkpoints = Checkpoints(
         logs.partitions, logs.topics, storage.opened.io_thread, small_files.write
     )
-    broker = make_broker(storage, logs, coordinators, checkpoints)
+    audit, guards = _audit(config, log_dir, logs.topics, clock, cluster)
+    quotas = make_quotas(config, opened.metadata, clock)
+    security = make_security(config, opened.metadata, clock, logs.table)._replace(
+        audit=audit, quotas=quotas
+    )
+    broker = make_broker(storage, logs, coordinators, checkpoints, security)
     protocols = attach_protocols(broker, small_files, checkpoints)
     maintenance = make_maintenance(storage, logs, checkpoints)
-    poller = make_poller(config, logs, protocols, loop)
+    connection_limits = limit_connections(storage.configs, quotas, clock)
+    waiting_logins = WaitingLogins(loop)
+    poller = make_poller(config, logs, protocols, loop, connection_limits, waiting_logins)
+    poller.authorizes = security.authorizer is not None
+    quotas.limit(poller.limit_clients)
     return Composition(
-        storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller
+        *(storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller),
+        *(connection_limits, waiting_logins, guards),
     )
 
 
-def services_of(parts: Composition, loop: Loop) -> Services:
-    """Return what starts, runs and stops, each after what it uses."""
-    storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller = parts
+def _audit(
+    config: Config, log_dir: LogDir, topics: Topics, clock: Clock, cluster: "Cluster | None"
+) -> tuple["Audit | None", Sequence[Service]]:
+    """Make the audit, and what writes it, if there is one."""
+    if not config.words("polylog.audit.events"):
+        return None, ()
+    from broker.server.auditing import make_audit  # noqa: PLC0415 - hashes cost a start 10 ms
+
+    others = None if cluster is None else cluster.remote_appends()
+    return make_audit(config, log_dir, topics, clock, others)
+
+
+def services_of(parts: Composition, loop: Loop, more: Iterable[Service] = ()) -> Services:
+    """Return what starts, runs and stops, each after what it uses; `more` comes last."""
+    storage, logs, coordinators, checkpoints, broker, protocols, maintenance, poller, *_ = parts
     config, small_files = storage.configs.current, storage.small_files
     cluster = storage.opened.cluster
     loading: list[PartitionLog] = []  # from the start of topics to that of the loader
@@ -329,9 +377,11 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             maintenance.disk_watch,  # its stop frees the reserve, for what is still to be written
             Part("I/O thread", stop=storage.opened.io_thread.stop),
             Part("recompression", stop=broker.recompression.stop),
+            *_security_services(broker.security),
             Part("sync threads", stop=partial(_end_syncs, logs)),
             Part("appends", stop=broker.appends.stop),
             Part("topics", start=lambda: loading.extend(logs.topics.load())),
+            *parts.guards,
             Part("connections", start=connections.open, stop=connections.close),
             *(() if cluster is None else (Part("peers", stop=cluster.disconnect),)),
             Part("coordinators", start=coordinators.expect, stop=coordinators.close),
@@ -347,8 +397,16 @@ def services_of(parts: Composition, loop: Loop) -> Services:
             Part("digests", run=maintenance.scrub.follow),
             Part("scrub", run=maintenance.scrub.run),
             Part("cleaner", run=clean),
+            *more,
         )
     )
+
+
+def _security_services(security: Security) -> Iterable[Service]:
+    if security.logins is not None:
+        yield Part("logins", stop=security.logins.work.stop)
+    if security.tokens is not None:
+        yield Part("delegation tokens", run=security.tokens.run)
 
 
 def _cluster_services(

@@ -30,6 +30,8 @@ _ORDINARY = frozenset(
         "idle",
         "the broker is stopping",
         "closed after its last reply",
+        "no TLS connection",
+        "closed without an end of TLS",
     )
 )
 
@@ -152,7 +154,11 @@ def _protocol(request: PendingReply) -> WireProtocol:
 def _send(request: PendingReply, answer: Immediate) -> None:
     if isinstance(answer, bytes):
         request.send(answer)
-    elif answer.stream is not None:
+        return
+    if answer.login is not None:
+        needs_login, is_bare, lifetime_ms = answer.login
+        request.set_login(needs_login=needs_login, is_bare=is_bare, lifetime_ms=lifetime_ms)
+    if answer.stream is not None:
         request.begin(answer.stream)
     else:
         request.send(
@@ -160,6 +166,7 @@ def _send(request: PendingReply, answer: Immediate) -> None:
             is_last=answer.is_last,
             is_droppable=answer.is_droppable,
             written=cast("Sequence[tuple[PartitionLog, int]]", answer.written),
+            throttle_ms=answer.throttle_ms,
         )
 
 

@@ -98,7 +98,13 @@ def configs_of(wire: WireClient, topic: str) -> dict[str, str]:
             "NEGOTIATE version=1 features=telepathy_v1 require_features=true",
             "ERROR: UNSUPPORTED_FEATURE class=validation retryable=false features=telepathy_v1",
         ),
-        ("AUTH principal=bob token=t", "OK principal=bob authenticated=true"),
+        (
+            "AUTH principal=bob token=t",
+            (
+                "ERROR: authentication_failed mechanism=PLAIN"
+                ' reason="there is no authentication on this listener"'
+            ),
+        ),
         ("AUTH principal=bob", "ERROR: invalid_auth command=AUTH"),
         ("LIST_CLUSTER", "ERROR: distribution_not_enabled"),
         ("CLUSTER_STATUS", "ERROR: distribution_required command=CLUSTER_STATUS"),
@@ -194,10 +200,10 @@ def test_a_frame_above_the_limit_closes_the_connection(cursus: CursusClient) -> 
 
 def test_pipelined_commands_are_answered_in_order(cursus: CursusClient) -> None:
     for n in range(100):
-        cursus.send(f"AUTH principal=p{n} token=t")
+        cursus.send(f"NEGOTIATE version=1 features=f{n}")
 
     assert [cursus.frame() for _ in range(100)] == [
-        b"OK principal=p%d authenticated=true" % n for n in range(100)
+        b"OK protocol_version=1 enabled= unsupported=f%d" % n for n in range(100)
     ]
 
 

@@ -5,8 +5,16 @@ from pathlib import Path
 from broker.cli.banner import banner
 from broker.model.address import Address
 from broker.model.config import load
+from broker.model.listener import UNSECURED, ListenerConfig, SecurityProtocol
 
-LOCAL = [Address("127.0.0.1", 40123), Address("::1", 40123)]
+
+def at(*addresses: Address) -> list[ListenerConfig]:
+    """Return listeners without security."""
+    return [UNSECURED._replace(address=each) for each in addresses]
+
+
+LOCAL = at(Address("127.0.0.1", 40123), Address("::1", 40123))
+SECURE = ListenerConfig("SSL", Address("127.0.0.1", 40124), None, SecurityProtocol.SSL)
 
 
 def test_the_banner_names_every_bound_address_and_the_data_directory(tmp_path: Path) -> None:
@@ -32,10 +40,16 @@ def test_the_banners_snippet_is_python_that_connects_to_the_first_address() -> N
 def test_the_banners_snippet_names_a_usable_address_for_a_wildcard() -> None:
     insecure = load(["polylog.insecure=true"])
 
-    assert '"127.0.0.1:1"' in banner([Address("0.0.0.0", 1)], insecure)
-    assert '"[::1]:1"' in banner([Address("::", 1)], insecure)
+    assert '"127.0.0.1:1"' in banner(at(Address("0.0.0.0", 1)), insecure)
+    assert '"[::1]:1"' in banner(at(Address("::", 1)), insecure)
 
 
 def test_the_banner_warns_only_without_access_control() -> None:
     assert "every client that can connect" not in banner(LOCAL, load())
     assert "every client that can connect" in banner(LOCAL, load(["polylog.insecure=true"]))
+
+
+def test_the_banner_names_listeners_and_how_a_client_is_secured() -> None:
+    assert "127.0.0.1:40123, [::1]:40123, SSL://127.0.0.1:40124" in banner([*LOCAL, SECURE], load())
+    assert '"127.0.0.1:40123"}' in banner([SECURE, *LOCAL], load())
+    assert '"127.0.0.1:40124", "security.protocol": "SSL", "ssl.ca' in banner([SECURE], load())

@@ -9,6 +9,7 @@ import pytest
 from broker.core import forwarding
 from broker.core.cluster.records import NO_LEADER
 from broker.core.forwarding import ElsewhereError
+from broker.core.security import Security
 from broker.core.session import Session
 from broker.core.topics.topic import OFFSETS_TOPIC, Topic
 from broker.model.errors import ErrorCode, RequestError
@@ -28,6 +29,7 @@ def _session(leader: int = 2, *, is_alone: bool = False, is_forwarded: bool = Fa
         cluster=View(leader),
         groups=groups,
         topics={OFFSETS_TOPIC: offsets},
+        security=Security(),
     )
     session = Session(broker, "192.0.2.7", "broker.example", 9092)
     session.is_forwarded = is_forwarded
@@ -99,14 +101,22 @@ def test_a_mark_names_the_client_and_waits_for_the_revision() -> None:
     asyncio.run(forwarding.accept_mark(session, "198.51.100.9", 12))
     assert session.is_forwarded
     assert session.java_host == "/198.51.100.9"
+    assert session.client_host == "192.0.2.7", "its limits and permissions are its own"
     assert session.broker.links is not None
     assert session.broker.links.nodes.followed == [12]  # type: ignore[attr-defined]
+
+
+def test_a_mark_has_no_effect_on_a_standalone_broker() -> None:
+    session = _session(is_alone=True)
+    asyncio.run(forwarding.accept_mark(session, "198.51.100.9", 12))
+    assert not session.is_forwarded
+    assert session.java_host == "/192.0.2.7"
 
 
 def test_the_host_that_a_mark_names_is_bounded() -> None:
     session = _session()
     asyncio.run(forwarding.accept_mark(session, "x" * (1 << 20), 12))
-    assert len(session.client_host) == FORWARDED_HOST_CHARS_MAX
+    assert len(session.java_host) == 1 + FORWARDED_HOST_CHARS_MAX
 
 
 def test_only_an_unknown_name_that_a_topic_can_have_is_looked_up() -> None:

@@ -50,7 +50,7 @@ class View:
         self.led = Leadership(1, EPOCH, (1,), (1,))
         self.elsewhere = Leadership(2, EPOCH_ELSEWHERE, (2,), (2,))
 
-    def brokers(self, host: str, port: int) -> list[KnownBroker]:
+    def brokers(self, host: str, port: int, _listener: object = None) -> list[KnownBroker]:
         return [
             KnownBroker(1, host, port, "r1"),
             KnownBroker(2, "two.example", 9092, "r2"),

@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from broker.codec import Fields
+from broker.core.dialing import Dialer
 from broker.core.peers import Peers
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.model.address import Address
-from broker.model.errors import PeerError, Unreachable
+from broker.model.errors import Corrupt, PeerError, Unreachable
 from broker.model.limits import PEER_REQUESTS_IN_FLIGHT_MAX
 from tests.support.scripted_broker import Answer, ScriptedBroker
 
@@ -46,6 +47,33 @@ async def _find(peers: Peers, key: str, *, seconds: float = 20) -> str:
     body = {"key": key, "key_type": 0}
     _, answer = await peers.call(7, "FindCoordinator", range(3), body, timeout_seconds=seconds)
     return str(answer["host"])
+
+
+@pytest.mark.parametrize(
+    "error", [Corrupt("no answer of a login"), PeerError("refused"), EOFError()]
+)
+def test_a_login_that_fails_in_any_way_is_tried_again_by_the_next_call(error: Exception) -> None:
+    dialed = 0
+
+    class _Refused(Dialer):
+        async def dial(
+            self,
+            address: Address,  # noqa: ARG002 (see Dialer)
+            protocol: str,  # noqa: ARG002
+        ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            nonlocal dialed
+            dialed += 1
+            raise error
+
+    async def run() -> None:
+        peers = Peers(lambda _: Address("localhost", 1), _Refused())
+        for _ in range(2):
+            with pytest.raises(Unreachable):
+                await asyncio.wait_for(_find(peers, "g", seconds=2), 1)
+        peers.close()
+
+    asyncio.run(run())
+    assert dialed == 2
 
 
 def test_requests_in_flight_together_get_their_own_answers() -> None:

@@ -7,9 +7,12 @@ from typing import Any, cast
 
 import pytest
 
+from broker.core.security.quotas.connections import ConnectionLimits
 from broker.model import limits
 from broker.model.address import Address
-from broker.server.listener import Listener
+from broker.model.config import load
+from broker.server.listener import Acceptor, Listener, Throttled
+from broker.server.waiting_logins import WaitingLogins
 
 
 class FakePoller:
@@ -20,9 +23,23 @@ class FakePoller:
         self.connections: dict[int, Any] = {}
         self.accepted: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
 
-    def add(self, fd: int, _peer: str, _session: object, _protocol: str | None) -> None:
+    def add(self, fd: int, *_: object, **_named: object) -> None:
         """Take over a descriptor."""
         self.accepted.set_result(socket.socket(fileno=fd))
+
+
+def acceptor_of(loop: asyncio.AbstractEventLoop, poller: FakePoller) -> Acceptor:
+    """Return what accepts for a poller, without a limit that is reached."""
+    unlimited = ConnectionLimits(load([]), lambda _: None, lambda: 0)
+    return Acceptor(
+        loop,
+        cast("Any", poller),
+        lambda *_: None,
+        lambda: 10,
+        WaitingLogins(loop),
+        unlimited,
+        Throttled(loop),
+    )
 
 
 def test_accepted_connections_use_tcp_keepalive() -> None:
@@ -30,7 +47,7 @@ def test_accepted_connections_use_tcp_keepalive() -> None:
         loop = asyncio.get_running_loop()
         listener = Listener(Address("127.0.0.1", 0, ""), None)
         poller = FakePoller()
-        listener.serve(loop, cast("Any", poller), lambda *_: None, lambda: 10)
+        listener.serve(acceptor_of(loop, poller))
         with socket.create_connection(("127.0.0.1", listener.port), 20):
             accepted = await asyncio.wait_for(poller.accepted, 60)
         with accepted:
@@ -63,7 +80,7 @@ def test_without_a_descriptor_the_listener_waits_and_logs_once(
         monkeypatch.setattr(limits, "ACCEPT_AGAIN_SECONDS", 0.01)
         monkeypatch.setattr(socket.socket, "accept", fail)
         with socket.create_connection(("127.0.0.1", listener.port), 20):
-            listener.serve(loop, cast("Any", poller), lambda *_: None, lambda: 10)
+            listener.serve(acceptor_of(loop, poller))
             end = loop.time() + 60
             turns = 0
             while len(tries) < 3 and loop.time() < end:

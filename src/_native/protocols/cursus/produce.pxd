@@ -2,6 +2,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.permissions cimport Permissions
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
 from broker._native.protocols.cursus.batch cimport CursusHead, CursusRecord, Text
@@ -38,4 +39,5 @@ cdef void wait_for_acks(PartitionLog log, ReplySlot* slot, int64_t end_offset, A
 cdef void put_unacknowledged(
     ReplySlot* slot, UnseenWrites* unseen, PartitionLog log, int64_t end_offset) noexcept
 cdef ReplySlot* cursus_produce(
-    TopicTable topics, Turn turn, UnseenWrites* unseen, Cursor body) noexcept
+    TopicTable topics, Turn turn, Permissions permissions, UnseenWrites* unseen,
+    Cursor body) noexcept

@@ -10,6 +10,7 @@ from libc.string cimport memcmp, memcpy, strlen
 
 from broker._native.kernel.big_endian cimport store_uint32
 from broker._native.kernel.decimal cimport DECIMAL_SIZE_MAX, store_signed, store_unsigned
+from broker._native.log.permissions cimport MAY_WRITE, permits
 from broker._native.log.topic_table cimport TopicEntry
 from broker._native.log.turn cimport LOG_NOT_LED, LOG_OFFLINE, LOG_TIMED_OUT, LogStatus
 from broker._native.protocols.cursus.batch cimport CURSUS_OK, cursus_check, cursus_record
@@ -202,7 +203,8 @@ cdef void put_unacknowledged(
 
 
 cdef ReplySlot* cursus_produce(
-        TopicTable topics, Turn turn, UnseenWrites* unseen, Cursor body) noexcept:
+        TopicTable topics, Turn turn, Permissions permissions, UnseenWrites* unseen,
+        Cursor body) noexcept:
     """Append a batch; return the slot of its answer, or NULL if nothing was changed."""
     cdef CursusHead head
     cdef CursusRecord last
@@ -222,6 +224,8 @@ cdef ReplySlot* cursus_produce(
         return NULL
     entry = topics.find_name(head.topic.data, head.topic.size)
     if entry is None or not 0 <= head.partition < <int64_t>len(entry.logs):
+        return NULL
+    if not permits(permissions, entry, MAY_WRITE):
         return NULL
     log = entry.log_of(<int32_t>head.partition)
     if not plain_takes(log, True) or log.protocol_flags & LOG_HAS_NAMED_PRODUCERS:

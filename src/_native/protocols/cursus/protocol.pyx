@@ -8,12 +8,14 @@ cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from broker._native.kernel.cursor cimport Cursor
+from broker._native.log.permissions cimport Permissions
 from broker._native.protocols.cursus.first_bytes cimport cursus_recognizes
 from broker._native.protocols.cursus.produce cimport BATCH_MAGIC, cursus_produce
 from broker._native.protocols.cursus.publish cimport RoundRobin, cursus_publish, publish_take
 from broker._native.wire.connection cimport Connection, NativeProtocol, Verdict
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.pending_reply cimport PendingReply, hand_over
+from broker._native.wire.permitted cimport permissions_of
 from broker._native.wire.reply_slot cimport ReplySlot
 
 from broker.model import limits
@@ -31,7 +33,7 @@ cdef class Cursus(NativeProtocol):
         """Leave all other requests to `fallback`, which shares the round-robin over partitions."""
         self.fallback = fallback
         self.round_robin = RoundRobin() if round_robin is None else round_robin
-        self.serves_half_closed = True
+        self.serves_half_closed = self.is_metered = True
 
     cdef Verdict recognizes(self, const uint8_t* data, size_t size) noexcept:
         return cursus_recognizes(data, size)
@@ -50,12 +52,14 @@ cdef class Cursus(NativeProtocol):
 
     cdef bint serve(self, Connection connection, Cursor frame):
         cdef PendingReply pending
+        cdef Permissions permissions = permissions_of(connection)
         cdef ReplySlot* slot = cursus_produce(
-            connection.poller.topics, connection.poller.turn, &connection.unseen, frame)
+            connection.poller.topics, connection.poller.turn, permissions, &connection.unseen,
+            frame)
         if slot == NULL:
             slot = cursus_publish(
-                connection.poller.topics, connection.poller.turn, self.round_robin,
-                &connection.unseen, connection.session, frame)
+                connection.poller.topics, connection.poller.turn, permissions,
+                self.round_robin, &connection.unseen, connection.session, frame)
         if slot != NULL:
             connection.enqueue(slot)
             return True

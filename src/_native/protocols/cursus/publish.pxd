@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, uint64_t
 
 from broker._native.kernel.cursor cimport Cursor
+from broker._native.log.permissions cimport Permissions
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
 from broker._native.wire.reply_slot cimport ReplySlot
@@ -15,5 +16,5 @@ cdef class RoundRobin:
 
 cdef bint publish_take(Cursor* body) noexcept nogil
 cdef ReplySlot* cursus_publish(
-    TopicTable topics, Turn turn, RoundRobin round_robin, UnseenWrites* unseen, session,
-    Cursor body)
+    TopicTable topics, Turn turn, Permissions permissions, RoundRobin round_robin,
+    UnseenWrites* unseen, session, Cursor body)

@@ -15,6 +15,7 @@ from broker._native.kernel.big_endian cimport store_uint32
 from broker._native.kernel.cursor cimport cursor_take
 from broker._native.kernel.decimal cimport parse_digits
 from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.permissions cimport MAY_WRITE, permits
 from broker._native.log.topic_table cimport TopicEntry
 from broker._native.log.turn cimport LOG_NOT_LED, LOG_OFFLINE, LOG_TIMED_OUT, LogStatus
 from broker._native.protocols.cursus.batch cimport CursusHead, CursusRecord, Text, cursus_hash
@@ -256,8 +257,8 @@ cdef bint has_structured_errors(session):
 
 
 cdef ReplySlot* cursus_publish(
-        TopicTable topics, Turn turn, RoundRobin round_robin, UnseenWrites* unseen, session,
-        Cursor body):
+        TopicTable topics, Turn turn, Permissions permissions, RoundRobin round_robin,
+        UnseenWrites* unseen, session, Cursor body):
     """Append a message; return the slot of its answer, or NULL if nothing was changed."""
     cdef Message message
     cdef TopicEntry entry
@@ -268,7 +269,8 @@ cdef ReplySlot* cursus_publish(
     if body.left > BODY_BYTES_MAX or not read_publish(body, &message):
         return NULL
     entry = topics.find_name(message.topic.data, message.topic.size)
-    if entry is None or has_structured_errors(session):
+    if entry is None or has_structured_errors(session) or not permits(
+            permissions, entry, MAY_WRITE):
         return NULL
     log = log_for(entry, round_robin, &message)
     if not plain_takes(log, message.record.key.size > 0) or (

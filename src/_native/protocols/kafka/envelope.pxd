@@ -27,4 +27,5 @@ cdef struct RequestHead:
     Cursor body
 
 
+cdef int apis_read(rows, ApiTable* apis) except -1
 cdef EnvelopeStatus envelope_read(Cursor frame, ApiTable* apis, RequestHead* head) noexcept nogil

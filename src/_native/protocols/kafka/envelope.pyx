@@ -21,6 +21,20 @@ cdef enum:
     KEY_API_VERSIONS = 18
 
 
+cdef int apis_read(rows, ApiTable* apis) except -1:
+    """Fill the table from rows of (key, min, max, first flexible version)."""
+    cdef int i
+    for i in range(API_KEYS):
+        apis.version_min[i] = -1
+    for key, version_min, version_max, flexible_from in rows:
+        if not 0 <= key < API_KEYS:
+            raise ValueError(f"api key {key}, expected 0 to {API_KEYS - 1}")
+        apis.version_min[key] = version_min
+        apis.version_max[key] = version_max
+        apis.flexible_from[key] = flexible_from
+    return 0
+
+
 cdef EnvelopeStatus envelope_read(Cursor frame, ApiTable* apis, RequestHead* head) noexcept nogil:
     """Read the header of one whole frame; head.body is what follows."""
     cdef int32_t size = 0

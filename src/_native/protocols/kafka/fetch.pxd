@@ -1,7 +1,8 @@
 from cpython.object cimport PyObject
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.permissions cimport Permissions
 from broker._native.log.segmented_log cimport LogSlice
 from broker._native.log.topic_table cimport TopicEntry, TopicTable
 from broker._native.log.transaction_index cimport AbortedList
@@ -12,6 +13,7 @@ from broker._native.protocols.kafka.parked_fetch cimport FetchStatus, ParkedFetc
 from broker._native.protocols.kafka.replica_fetch cimport ReplicaSessions
 from broker._native.wire.connection cimport Connection
 from broker._native.wire.output_queue cimport OutputQueue
+from broker._native.wire.quota cimport ClientQuota
 
 # One partition that a fetch, or a fetch session, asks for.
 cdef struct FetchNode:
@@ -42,9 +44,12 @@ cdef class FetchSession(ParkedFetch):
     cdef int64_t used_ms
     cdef bint by_id
     cdef bint is_outdated      # has a partition that has been deleted
+    cdef Permissions permissions         # of the client that uses it; None: may read everything
+    cdef uint64_t permitted_epoch        # in which it may read all partitions
     # The request that is being served:
     cdef bint is_full
     cdef bint is_committed
+    cdef ClientQuota quota     # of its consumer; None: there are no quotas
     cdef bytes rack            # of its consumer, if other replicas may be nearer, or None
     cdef dict racks            # of the brokers that have those
 
@@ -58,6 +63,8 @@ cdef class FetchSession(ParkedFetch):
     cdef void set_rack(self, TopicTable topics, FetchRequest* request)
     cdef int32_t preferred_replica(self, FetchNode* node) noexcept
     cdef int64_t end_for(self, PartitionLog log) noexcept
+    cdef int64_t readable_bytes(self) noexcept
+    cdef int64_t throttle(self) noexcept
     cdef bint has_changes(self, FetchNode* node) noexcept
     cdef uint8_t* put_topic(self, OutputQueue* queue, TopicEntry topic) noexcept
     cdef void end_topic(self, OutputQueue* queue, uint8_t* count_at, uint32_t parts) noexcept
@@ -81,8 +88,11 @@ cdef class FetchSessions:
     cdef int32_t wait_ms_max
     cdef int32_t next_id
 
-    cdef ParkedFetch begin(self, Connection connection, RequestHead* head, FetchStatus* status)
-    cdef FetchSession session_for(self, Turn turn, RequestHead* head, FetchRequest* request)
+    cdef ParkedFetch begin(self, Connection connection, Permissions permissions,
+                           ClientQuota quota, RequestHead* head, FetchStatus* status)
+    cdef bint are_permitted(self, Permissions permissions, FetchRequest* request)
+    cdef FetchSession session_for(self, Turn turn, Permissions permissions, RequestHead* head,
+                                  FetchRequest* request)
     cdef FetchSession continue_session(self, Turn turn, RequestHead* head, FetchRequest* request,
                                        FetchSession session)
     cdef bint can_register(self, int64_t now_ms)

@@ -27,10 +27,13 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
+from posix.time cimport CLOCK_MONOTONIC
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32
+from broker._native.kernel.clock cimport clock_ms, monotonic_ns
 from broker._native.log.open_files cimport OpenFile
 from broker._native.log.header_window cimport uses_codec
+from broker._native.log.permissions cimport MAY_READ
 from broker._native.log.transaction_index cimport aborted_list_free
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport (
@@ -66,6 +69,7 @@ from broker._native.protocols.kafka.fetch_request cimport (
 )
 from broker._native.protocols.kafka.parked_fetch cimport FETCH_NOT_SERVED, FETCH_PARKED, FETCH_READY
 from broker._native.wire.output_queue cimport queue_commit, queue_reserve
+from broker._native.wire.quota cimport percents
 
 import os
 
@@ -78,6 +82,7 @@ cdef enum:
     VERSION_ZSTD = 10
     VERSION_LEADERS = 16      # with NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH (KIP-951)
     CODEC_ZSTD = 4
+    NS_PER_MS = 1000000
     HEAD_SIZE_MAX = 4 + 4 + 1 + 4 + 2 + 4 + 5
 
 
@@ -231,31 +236,66 @@ cdef class FetchSession(ParkedFetch):
         cdef uint8_t* start = queue_reserve(queue, HEAD_SIZE_MAX)
         cdef uint8_t* count_at
         cdef uint8_t* at
-        cdef int64_t queued_before = queue.bytes
+        cdef int64_t queued_before = queue.bytes, begun_ns = 0
         cdef int32_t topics
+        cdef bint begins_again
         if start == NULL:
             return
+        if self.quota is not None:
+            begun_ns = monotonic_ns()
+            self.throttle_ms = self.throttle()
+        # One that is throttled gets nothing. If it asked for a session, it has to ask again.
+        begins_again = self.throttle_ms > 0 and self.is_full
         at = start + 8
         store_uint32(start + 4, self.correlation_id)
         at = put_tags(at, self.is_flexible)
-        store_uint32(at, 0)                                # throttle time
+        store_uint32(at, <uint32_t>self.throttle_ms)
         at += 4
         if self.version >= VERSION_SESSION:
             store_uint16(at, self.error)
-            store_uint32(at + 2, self.session_id if self.error == 0 else 0)
+            store_uint32(at + 2, 0 if self.error != 0 or begins_again else self.session_id)
             at += 6
         count_at = at
         at += 5 if self.is_flexible else 4
         queue_commit(queue, at - start)
-        topics = 0 if self.error != 0 else self.put_topics(queue)
+        topics = 0 if self.error != 0 or self.throttle_ms > 0 else self.put_topics(queue)
         if self.is_flexible:
             put_padded(count_at, <uint32_t>topics + 1)
             queue_tags(queue)
         else:
             store_uint32(count_at, topics)
         store_uint32(start, <uint32_t>(queue.bytes - queued_before - 4))
-        if self.is_outdated:
+        if self.quota is not None:
+            charge_fetch(
+                self.quota, 0 if self.throttle_ms > 0 else queue.bytes - queued_before, begun_ns)
+        if self.is_outdated or begins_again:
             self.sessions.end(self)
+
+    cdef int64_t throttle(self) noexcept:
+        # Returns for how long the consumer has to rest before it may be sent what it asks for.
+        cdef int64_t now_ms = clock_ms(CLOCK_MONOTONIC), rest_ms = 0
+        if self.error != 0:
+            return 0
+        if self.quota.reads is not None:
+            rest_ms = self.quota.reads.excess_ms(<double>self.readable_bytes(), now_ms)
+        if self.quota.time is not None:
+            rest_ms = max(rest_ms, self.quota.time.excess_ms(0, now_ms))
+        return rest_ms
+
+    cdef int64_t readable_bytes(self) noexcept:
+        # About how many bytes of records the reply would have.
+        cdef Watch* watch = self.owner.ready_head
+        cdef FetchNode* node
+        cdef PartitionLog log
+        cdef int64_t total = 0
+        while watch != NULL and total < self.bytes_max:
+            node = <FetchNode*>watch
+            log = <PartitionLog>node.log
+            if node_error(self, node) == 0 and self.preferred_replica(node) < 0:
+                total += min(
+                    log.visible_bytes(node.offset, self.end_for(log)), <int64_t>node.bytes_max)
+            watch = watch.ready_next
+        return min(total, <int64_t>self.bytes_max)
 
     cdef int32_t put_topics(self, OutputQueue* queue) noexcept:
         # Adjacent partitions of one topic share an entry of the response.
@@ -433,6 +473,15 @@ cdef class FetchSession(ParkedFetch):
         return put_head(at, &head, self.is_flexible)
 
 
+cdef void charge_fetch(ClientQuota quota, int64_t size, int64_t begun_ns) noexcept:
+    """Count a response of so many bytes; 0 of one that has nothing because of a quota."""
+    cdef int64_t now_ns = monotonic_ns()
+    if quota.reads is not None and size > 0:
+        quota.reads.add(<double>size, now_ns // NS_PER_MS)
+    if quota.time is not None:
+        quota.time.add(percents(now_ns - begun_ns), now_ns // NS_PER_MS)
+
+
 cdef bint is_misdirected(FetchRequest* request) noexcept:
     """Return whether a request names a partition whose client has to look for its leader."""
     cdef PartitionLog log
@@ -505,7 +554,8 @@ cdef class FetchSessions:
     def __len__(self):
         return len(self.by_id)
 
-    cdef ParkedFetch begin(self, Connection connection, RequestHead* head, FetchStatus* status):
+    cdef ParkedFetch begin(self, Connection connection, Permissions permissions,
+                           ClientQuota quota, RequestHead* head, FetchStatus* status):
         """Read a request; return the session that will answer it, or None if Python serves it."""
         cdef TopicTable topics = connection.poller.topics
         cdef Turn turn = connection.poller.turn
@@ -514,18 +564,29 @@ cdef class FetchSessions:
         status[0] = FETCH_NOT_SERVED
         if head.api_version < VERSION_MIN or not read_request(head, topics, &request):
             return None
+        if permissions is not None and not self.are_permitted(permissions, &request):
+            return None
         if request.replica_id >= 0:
             return self.replicas.begin(connection, head, &request, status)
         # Python names the leader beside the error. In a session it could only end the session.
         if head.api_version >= VERSION_LEADERS and request.epoch <= 0 and is_misdirected(&request):
             return None
-        session = self.session_for(turn, head, &request)
+        session = self.session_for(turn, permissions, head, &request)
         session.begin_request(head)
+        if permissions is not None:
+            session.permitted_epoch = permissions.epoch.number
+        session.permissions = permissions
         session.is_committed = request.isolation == 1
         session.set_rack(topics, &request)
         session.wait_ms = min(request.wait_ms, self.wait_ms_max)
         session.bytes_min = request.bytes_min
         session.bytes_max = min(request.bytes_max, self.bytes_max)
+        session.quota = quota
+        session.throttle_ms = 0
+        if quota is not None and quota.reads is not None:
+            # More could never be sent, and a wait for more would be in vain.
+            session.bytes_max = <int32_t>min(session.bytes_max, quota.reads.burst_now())
+            session.bytes_min = min(session.bytes_min, session.bytes_max)
         if session.error == 0:
             session.apply(&request)
         # Above the limit of held partitions, a fetch without a session is answered at once.
@@ -535,10 +596,45 @@ cdef class FetchSessions:
             status[0] = FETCH_PARKED
         return session
 
-    cdef FetchSession session_for(self, Turn turn, RequestHead* head, FetchRequest* request):
+    cdef bint are_permitted(self, Permissions permissions, FetchRequest* request):
+        """Return whether all that a request gets is known to be allowed; else Python serves it.
+
+        The partitions of a session are looked at again in another epoch; another client's session
+        is unknown to it (`session_for`).
+        """
+        cdef PyObject* before = NULL
+        cdef FetchSession session = None
+        cdef FetchNode* node
+        cdef int32_t i
+        if request.replica_id >= 0:
+            return permissions.allows_copies()
+        for i in range(request.wanted):
+            if request.named[i].topic != before and not permissions.allows(
+                    <TopicEntry>request.named[i].topic, MAY_READ):
+                return False
+            before = request.named[i].topic
+        if request.session_id == 0 or request.epoch in (0, -1):
+            return True
+        session = <FetchSession>self.by_id.get(request.session_id)
+        if session is None or session.permissions is not permissions or (
+                session.permitted_epoch == permissions.epoch.number):
+            return True
+        node = session.first
+        while node != NULL:
+            if not permissions.allows(<TopicEntry>node.topic, MAY_READ):
+                return False
+            node = node.next
+        return True
+
+    cdef FetchSession session_for(self, Turn turn, Permissions permissions, RequestHead* head,
+                                  FetchRequest* request):
         cdef FetchSession session = None
         if request.session_id != 0:
             session = <FetchSession>self.by_id.get(request.session_id)
+        # Ids can be guessed: who is not its client could end it, or take its place.
+        if session is not None and permissions is not None and (
+                session.permissions is not permissions):
+            session = None
         if request.epoch != 0 and request.epoch != -1:
             return self.continue_session(turn, head, request, session)
         if session is not None:

@@ -27,6 +27,7 @@ from broker._native.kernel.cursor cimport (
     cursor_int64,
 )
 from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.permissions cimport MAY_DESCRIBE, permits
 from broker._native.log.topic_table cimport TopicEntry, new_request_mark
 from broker._native.messages.fields cimport (
     put_count,
@@ -118,14 +119,15 @@ cdef uint8_t* put_partition(uint8_t* at, Cursor* cursor, RequestHead* head, Topi
 
 
 cdef uint8_t* put_topic(uint8_t* at, Cursor* cursor, RequestHead* head, TopicTable topics,
-                        bint is_committed, uint64_t mark):
+                        Permissions permissions, bint is_committed, uint64_t mark):
     cdef const uint8_t* name
     cdef int32_t size = 0, count = 0, _i
     cdef TopicEntry topic
     if not read_string(cursor, head.is_flexible, &name, &size) or name == NULL:
         return NULL
     topic = topics.find_name(name, <size_t>size)
-    if topic is None or topic.request_mark == mark:
+    if topic is None or topic.request_mark == mark or not permits(
+            permissions, topic, MAY_DESCRIBE):
         return NULL
     topic.request_mark = mark
     if not read_count(cursor, head.is_flexible, &count) or count < 1 or not fits(
@@ -142,7 +144,7 @@ cdef uint8_t* put_topic(uint8_t* at, Cursor* cursor, RequestHead* head, TopicTab
     return put_tags(at, head.is_flexible)
 
 
-cdef uint8_t* put_answer(RequestHead* head, TopicTable topics):
+cdef uint8_t* put_answer(RequestHead* head, TopicTable topics, Permissions permissions):
     # Reads the request and writes the answer; returns its end. NULL: left to Python.
     cdef Cursor cursor = head.body
     cdef int32_t replica = 0, count = 0, timeout_ms = 0, _i
@@ -164,7 +166,7 @@ cdef uint8_t* put_answer(RequestHead* head, TopicTable topics):
         at += 4
     at = put_count(at, head.is_flexible, <uint32_t>count)
     for _i in range(count):
-        at = put_topic(at, &cursor, head, topics, isolation != 0, mark)
+        at = put_topic(at, &cursor, head, topics, permissions, isolation != 0, mark)
         if at == NULL:
             return NULL
     if head.api_version >= VERSION_TIMEOUT and cursor_int32(&cursor, &timeout_ms) != READ_DONE:
@@ -174,9 +176,10 @@ cdef uint8_t* put_answer(RequestHead* head, TopicTable topics):
     return put_tags(at, head.is_flexible)
 
 
-cdef ReplySlot* list_offsets_serve(TopicTable topics, RequestHead* head) noexcept:
+cdef ReplySlot* list_offsets_serve(
+        TopicTable topics, Permissions permissions, RequestHead* head) noexcept:
     """Return the answer to a request, or NULL: the Python handler serves it."""
-    cdef uint8_t* end = put_answer(head, topics)
+    cdef uint8_t* end = put_answer(head, topics, permissions)
     cdef uint32_t size
     cdef ReplySlot* slot
     if end == NULL:

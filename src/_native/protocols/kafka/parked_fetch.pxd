@@ -1,4 +1,4 @@
-from libc.stdint cimport int16_t, int32_t
+from libc.stdint cimport int16_t, int32_t, int64_t
 
 from broker._native.log.turn cimport Turn, WatchOwner
 from broker._native.protocols.kafka.envelope cimport RequestHead
@@ -22,11 +22,13 @@ cdef class ParkedFetch(Wait):
     cdef int32_t bytes_min
     cdef int32_t bytes_max
     cdef public int32_t wait_ms
+    cdef int64_t throttle_ms              # told in its last reply; 0: within the quotas
 
     cdef void sweep(self) noexcept
     cdef void unmark_all(self) noexcept
     cdef void begin_request(self, RequestHead* head) noexcept
     cdef void park(self, Connection connection)
     cdef void answer(self)
+    cdef void send(self, Connection connection)
     cdef bint has_enough(self) noexcept
     cdef void reply(self, OutputQueue* queue) noexcept

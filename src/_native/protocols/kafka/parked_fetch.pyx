@@ -6,6 +6,7 @@ consumers (fetch.pyx) and those of replicas (replica_fetch.pyx).
 """
 
 from broker._native.log.turn cimport Watch, ready_add
+from broker._native.wire.mute cimport mute
 
 
 cdef class ParkedFetch(Wait):
@@ -61,8 +62,14 @@ cdef class ParkedFetch(Wait):
         """Answer with what there is."""
         cdef Connection connection = self.connection
         connection.end_wait()
+        self.send(connection)
+
+    cdef void send(self, Connection connection):
+        """Queue the response; if it tells a throttle time, the connection is mute for that time."""
         self.reply(&connection.output)
         connection.request_drain()
+        if self.throttle_ms > 0:
+            mute(connection, self.throttle_ms)
 
     cdef bint has_enough(self) noexcept:
         """Return whether there is enough to answer before the deadline (fetch.min.bytes)."""

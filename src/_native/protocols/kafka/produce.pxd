@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t
 
+from broker._native.log.permissions cimport Permissions
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
 from broker._native.protocols.kafka.envelope cimport RequestHead
@@ -13,6 +14,8 @@ cdef enum ServeStatus:
     NOT_SERVED            # nothing was changed: the Python handler serves the whole request
 
 
-cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
+cdef ServeStatus produce_serve(TopicTable topics, Turn turn, Permissions permissions,
+                               RequestHead* head,
                                UnseenWrites* unseen, ReplySlot** slot,
                                int64_t* decompressed_bytes) noexcept
+cdef void tell_throttle(ReplySlot* slot, RequestHead* head, int64_t throttle_ms) noexcept

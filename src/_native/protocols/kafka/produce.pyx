@@ -24,6 +24,7 @@ from broker._native.kernel.cursor cimport (
     cursor_take,
 )
 from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.permissions cimport MAY_WRITE, permits
 from broker._native.log.producer_state cimport ProducerBatch
 from broker._native.log.topic_table cimport TopicEntry, new_request_mark
 from broker._native.log.turn cimport (
@@ -148,8 +149,8 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, Req
         records_are_taken(log, records, &part.info))
 
 
-cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, bint has_transaction,
-                     Topic* topic, int32_t* part_count) noexcept:
+cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, Permissions permissions,
+                     bint has_transaction, Topic* topic, int32_t* part_count) noexcept:
     cdef int32_t partition = 0, count = 0, size = 0, _i
     cdef const uint8_t* records
     cdef TopicEntry entry
@@ -167,6 +168,8 @@ cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, bint 
         entry = topics.find_name(topic.name, <size_t>topic.name_size)
     if entry is None or entry.request_mark == request_mark:
         return False  # unknown, or named twice
+    if not permits(permissions, entry, MAY_WRITE):
+        return False
     entry.request_mark = request_mark
     if not read_count(cursor, head.is_flexible, &count):
         return False
@@ -297,8 +300,8 @@ cdef bint append_part(Part* part, UnseenWrites* unseen, ReplySlot* slot, uint8_t
     return False
 
 
-cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
-                               UnseenWrites* unseen, ReplySlot** slot,
+cdef ServeStatus produce_serve(TopicTable topics, Turn turn, Permissions permissions,
+                               RequestHead* head, UnseenWrites* unseen, ReplySlot** slot,
                                int64_t* decompressed_bytes) noexcept:
     """Serve one request whole, or not at all. `decompressed_bytes`: of its batches,
     see record_checks.
@@ -306,13 +309,13 @@ cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
     global decompress_left
     cdef ServeStatus status
     decompress_left = DECOMPRESSED_MAX
-    status = serve_whole(topics, turn, head, unseen, slot)
+    status = serve_whole(topics, turn, permissions, head, unseen, slot)
     decompressed_bytes[0] = DECOMPRESSED_MAX - decompress_left
     return status
 
 
-cdef ServeStatus serve_whole(TopicTable topics, Turn turn, RequestHead* head,
-                             UnseenWrites* unseen, ReplySlot** slot) noexcept:
+cdef ServeStatus serve_whole(TopicTable topics, Turn turn, Permissions permissions,
+                             RequestHead* head, UnseenWrites* unseen, ReplySlot** slot) noexcept:
     global request_mark, acks, due_ms
     cdef Cursor cursor = head.body
     cdef const uint8_t* transactional_id = NULL
@@ -322,6 +325,9 @@ cdef ServeStatus serve_whole(TopicTable topics, Turn turn, RequestHead* head,
         old_sets_begin()
     elif not read_string(&cursor, head.is_flexible, &transactional_id, &size):
         return NOT_SERVED
+    if transactional_id != NULL and permissions is not None and (
+            not permissions.allows_transaction(transactional_id, size)):
+        return NOT_SERVED
     if (cursor_int16(&cursor, &acks) != READ_DONE or acks < -1 or acks > 1
             or cursor_int32(&cursor, &timeout_ms) != READ_DONE
             or not read_count(&cursor, head.is_flexible, &topic_count)
@@ -330,8 +336,8 @@ cdef ServeStatus serve_whole(TopicTable topics, Turn turn, RequestHead* head,
     request_mark = new_request_mark()
     due_ms = turn.steady_ms + max(timeout_ms, 1)
     for i in range(topic_count):
-        if not read_topic(&cursor, head, topics, transactional_id != NULL, &requested[i],
-                          &part_count):
+        if not read_topic(&cursor, head, topics, permissions, transactional_id != NULL,
+                          &requested[i], &part_count):
             return NOT_SERVED
         reply_size += <uint32_t>requested[i].name_size + 5 + 5 + 1
     if not read_tags(&cursor, head.is_flexible):
@@ -381,3 +387,10 @@ cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* s
             (<PartitionLog>parts[i].log).wait_local(parts[i].waiter)
         else:
             (<PartitionLog>parts[i].log).wait(parts[i].waiter)
+
+
+cdef void tell_throttle(ReplySlot* slot, RequestHead* head, int64_t throttle_ms) noexcept:
+    """Change the throttle time of a reply, which is its last field; the first version has none."""
+    cdef uint32_t tags = 1 if head.is_flexible else 0
+    if head.api_version >= VERSION_THROTTLE:
+        store_uint32(slot.data + slot.size - tags - 4, <uint32_t>throttle_ms)

@@ -5,10 +5,9 @@ in flexible versions, empty tagged fields.
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint8_t
 
-from broker._native.kernel.big_endian cimport store_uint32
+from broker._native.kernel.clock cimport monotonic_ns
 from broker._native.kernel.cursor cimport (
     READ_DONE,
     Cursor,
@@ -16,15 +15,17 @@ from broker._native.kernel.cursor cimport (
     load_int16,
     load_int32,
 )
+from broker._native.log.permissions cimport Permissions
 from broker._native.protocols.kafka.envelope cimport (
-    API_KEYS,
     ENVELOPE_OK,
     REQUEST_HEAD_MIN,
     ApiTable,
     RequestHead,
+    apis_read,
     envelope_read,
 )
 from broker._native.protocols.kafka.fetch cimport FetchSessions
+from broker._native.protocols.kafka.handing_over cimport request_hand_over
 from broker._native.protocols.kafka.list_offsets cimport list_offsets_serve
 from broker._native.protocols.kafka.parked_fetch cimport (
     FETCH_NOT_SERVED,
@@ -38,6 +39,7 @@ from broker._native.protocols.kafka.produce cimport (
     SERVED_CLOSE,
     ServeStatus,
     produce_serve,
+    tell_throttle,
 )
 from broker._native.wire.connection cimport (
     VERDICT_MORE,
@@ -48,17 +50,19 @@ from broker._native.wire.connection cimport (
     Verdict,
 )
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
-from broker._native.wire.pending_reply cimport PendingReply, hand_over
+from broker._native.wire.mute cimport mute, quota_of
+from broker._native.wire.permitted cimport permissions_of
+from broker._native.wire.quota cimport ClientQuota, percents
 from broker._native.wire.reply_slot cimport ReplySlot
 
 cdef enum:
     KEY_PRODUCE = 0
     KEY_FETCH = 1
     KEY_LIST_OFFSETS = 2
-    KEY_API_VERSIONS = 18
     # Of first bytes: bounds of what may be Kafka's.
     DETECTED_KEYS = 128       # above every key that exists (95 of them in Kafka 4.4)
     DETECTED_VERSIONS = 128   # Kafka 4.4 is at 18 after fifteen years
+    NS_PER_MS = 1000000
     FETCH_WORK = 64           # in ordinary requests: a fetch of many partitions, at worst
     DECOMPRESSED_WORK_SHIFT = 12  # 4 KiB decompressed take as long as one
 
@@ -74,19 +78,11 @@ cdef class Kafka(NativeProtocol):
     def __cinit__(self, fallback, apis, FetchSessions sessions not None, *,
                   int32_t frame_bytes_max):
         """Serve these APIs (key, min, max, first flexible version); leave others to `fallback`."""
-        cdef int i
         self.fallback = fallback
         self.sessions = sessions
         self.is_closed_idle = True
         self.frame_bytes_max = frame_bytes_max
-        for i in range(API_KEYS):
-            self.apis.version_min[i] = -1
-        for key, version_min, version_max, flexible_from in apis:
-            if not 0 <= key < API_KEYS:
-                raise ValueError(f"api key {key}, expected 0 to {API_KEYS - 1}")
-            self.apis.version_min[key] = version_min
-            self.apis.version_max[key] = version_max
-            self.apis.flexible_from[key] = flexible_from
+        apis_read(apis, &self.apis)
 
     cdef Verdict recognizes(self, const uint8_t* data, size_t size) noexcept:
         # A length, then a key and a version that are plausible.
@@ -116,56 +112,80 @@ cdef class Kafka(NativeProtocol):
             f"frame of a length that is not {REQUEST_HEAD_MIN} to {self.frame_bytes_max}")
 
     cdef bint serve(self, Connection connection, Cursor frame):
-        cdef ServeStatus status = NOT_SERVED
+        cdef ClientQuota quota = None
         cdef ReplySlot* slot = NULL
         cdef RequestHead head
-        cdef int64_t decompressed_bytes = 0
+        cdef Permissions permissions
+        if connection.login_ends_ms != 0 and (
+                connection.poller.monotonic_ms >= connection.login_ends_ms):
+            connection.protocol = self.gate
+            return self.gate.serve(connection, frame)
         if envelope_read(frame, &self.apis, &head) != ENVELOPE_OK:
             connection.close("request with a key, version or header that is not served")
             return False
+        permissions = permissions_of(connection)
+        if connection.poller.find_quota is not None:
+            quota = quota_of(connection, head.client_id, head.client_id_size)
         if head.api_key == KEY_PRODUCE:
-            status = produce_serve(connection.poller.topics, connection.poller.turn, &head,
-                                   &connection.unseen, &slot, &decompressed_bytes)
-            connection.poller.work += <int>(decompressed_bytes >> DECOMPRESSED_WORK_SHIFT)
+            self.serve_produce(connection, permissions, quota, &head, frame.left)
         elif head.api_key == KEY_FETCH:
-            self.serve_fetch(connection, &head)
-            return not connection.is_closed
-        elif head.api_key == KEY_LIST_OFFSETS:
-            slot = list_offsets_serve(connection.poller.topics, &head)
-            status = NOT_SERVED if slot == NULL else SERVED
-        if status == NOT_SERVED:
-            self.serve_in_python(connection, &head)
-        elif status == SERVED:
-            connection.enqueue(slot)
-        elif status == SERVED_CLOSE:
-            connection.close("acks=0 produce that failed")
-            return False
+            self.serve_fetch(connection, permissions, quota, &head)
+        else:
+            # Python knows where the other answers tell a throttle time.
+            if head.api_key == KEY_LIST_OFFSETS and (quota is None or quota.time is None):
+                slot = list_offsets_serve(connection.poller.topics, permissions, &head)
+            if slot == NULL:
+                request_hand_over(connection, &head)
+            else:
+                connection.enqueue(slot)
         return not connection.is_closed
 
-    cdef void serve_fetch(self, Connection connection, RequestHead* head):
+    cdef void serve_produce(self, Connection connection, Permissions permissions,
+                            ClientQuota quota, RequestHead* head, size_t size):
+        cdef ReplySlot* slot = NULL
+        cdef int64_t decompressed_bytes = 0, throttle_ms = 0
+        cdef int64_t begun_ns = 0 if quota is None else monotonic_ns()
+        cdef ServeStatus status = produce_serve(
+            connection.poller.topics, connection.poller.turn, permissions, head,
+            &connection.unseen, &slot, &decompressed_bytes)
+        connection.poller.work += <int>(decompressed_bytes >> DECOMPRESSED_WORK_SHIFT)
+        if status == NOT_SERVED:
+            request_hand_over(connection, head)
+            return
+        if status == SERVED_CLOSE:
+            connection.close("acks=0 produce that failed")
+            return
+        if quota is not None:
+            throttle_ms = charge_produce(quota, size, begun_ns)
+        if status == SERVED:
+            if throttle_ms > 0:
+                tell_throttle(slot, head, throttle_ms)
+            connection.enqueue(slot)
+        if throttle_ms > 0:
+            mute(connection, throttle_ms)
+
+    cdef void serve_fetch(self, Connection connection, Permissions permissions,
+                          ClientQuota quota, RequestHead* head):
         cdef FetchStatus status = FETCH_NOT_SERVED
         cdef ParkedFetch session
         connection.poller.work += FETCH_WORK
         if connection.slots_head == NULL:
-            session = self.sessions.begin(connection, head, &status)
+            session = self.sessions.begin(connection, permissions, quota, head, &status)
         if status == FETCH_NOT_SERVED:
-            self.serve_in_python(connection, head)
+            request_hand_over(connection, head)
         elif status == FETCH_READY:
-            session.reply(&connection.output)
-            connection.request_drain()
+            session.send(connection)
         else:
             session.park(connection)
 
-    cdef void serve_in_python(self, Connection connection, RequestHead* head):
-        cdef PendingReply pending = hand_over(connection, head.body)
-        if pending is None:
-            return
-        pending.operation = head.api_key
-        pending.version = head.api_version
-        if head.client_id != NULL:
-            pending.client_id = PyBytes_FromStringAndSize(
-                <const char*>head.client_id, head.client_id_size).decode("utf-8", "replace")
-        # ApiVersions is answered without tagged fields in all versions (KIP-511).
-        pending.head.size = 9 if head.is_flexible and head.api_key != KEY_API_VERSIONS else 8
-        store_uint32(pending.head.data + 4, head.correlation_id)
-        pending.head.data[8] = 0
+
+cdef int64_t charge_produce(ClientQuota quota, size_t size, int64_t begun_ns) noexcept:
+    """Count a Produce request of so many bytes; return for how long its client has to rest."""
+    cdef int64_t now_ns = monotonic_ns()
+    cdef int64_t throttle_ms = 0
+    if quota.writes is not None:
+        throttle_ms = quota.writes.add(<double>size, now_ns // NS_PER_MS)
+    if quota.time is not None:
+        throttle_ms = max(
+            throttle_ms, quota.time.add(percents(now_ns - begun_ns), now_ns // NS_PER_MS))
+    return throttle_ms

@@ -40,7 +40,8 @@ from broker._native.log.log_page cimport (
     page_take,
 )
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.topic_table cimport TopicEntry, TopicTable
+from broker._native.log.permissions cimport MAY_READ, MAY_WRITE, permits
+from broker._native.log.topic_table cimport TopicEntry
 from broker._native.log.turn cimport LOG_NOT_REPLICA, LOG_OFFLINE, LogStatus
 from broker._native.protocols.rustlog.answer cimport (
     ANSWER_FULL,
@@ -79,6 +80,7 @@ from broker._native.wire.plain_append cimport (
     plain_takes,
     plain_wait,
 )
+from broker._native.wire.permitted cimport permissions_of
 from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
 
 from broker.model import limits
@@ -134,10 +136,12 @@ cdef inline bint read_string(Cursor* cursor, const uint8_t** text, uint16_t* siz
     return text[0] != NULL
 
 
-cdef inline PartitionLog find_log(TopicTable topics, const uint8_t* name, uint16_t size,
-                                  uint32_t partition):
-    cdef TopicEntry entry = topics.find_name(name, size)
-    if entry is None or partition > INT32_MAX:
+cdef inline PartitionLog find_log(Connection connection, const uint8_t* name, uint16_t size,
+                                  uint32_t partition, uint8_t bits):
+    # Returns the log of a partition, if it is here and its client may do this with the topic.
+    cdef TopicEntry entry = connection.poller.topics.find_name(name, size)
+    if entry is None or partition > INT32_MAX or not permits(
+            permissions_of(connection), entry, bits):
         return None
     return entry.log_of(<int32_t>partition)
 
@@ -181,7 +185,7 @@ cdef class RustLog(NativeProtocol):
         cdef int status
         self.fallback = fallback
         self.counters = counters
-        self.serves_half_closed = True
+        self.serves_half_closed = self.is_metered = True
         self.answers = []
         for status in range(LOG_STATUSES):
             answer = refused.get(status, write_failed)
@@ -295,7 +299,7 @@ cdef class RustLog(NativeProtocol):
                 cursor_uint32(&body, &partition) != READ_DONE
                 or cursor_uint32(&body, &count) != READ_DONE):
             return False
-        log = find_log(connection.poller.topics, topic, topic_size, partition)
+        log = find_log(connection, topic, topic_size, partition, MAY_WRITE)
         if not plain_takes(log, False) or count == 0 or count > body.left // RECORD_HEAD_SIZE:
             return False
         batch_max = min(<size_t>log.batch_bytes_max, RUN_BATCH_BYTES_MAX)
@@ -351,7 +355,7 @@ cdef class RustLog(NativeProtocol):
                 or cursor_int64(&body, &offset) != READ_DONE
                 or cursor_uint32(&body, &bytes_max) != READ_DONE or offset < 0):
             return False
-        log = find_log(connection.poller.topics, topic, topic_size, partition)
+        log = find_log(connection, topic, topic_size, partition, MAY_READ)
         if log is None or log.is_loading or log.is_offline or log.is_deleted or (
                 offset < log.log_start_offset):
             return False

@@ -4,6 +4,7 @@ from broker._native.kernel.cursor cimport Cursor
 from broker._native.kernel.growing cimport Text
 from broker._native.log.log_page cimport LogPage
 from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.permissions cimport Permissions
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.protocols.v1.line cimport Line
 from broker._native.records.record_batch cimport BatchInfo
@@ -24,7 +25,7 @@ cdef class ConsumeReader:
     cdef size_t last_start        # of the last record, in the line and in `escaped`
     cdef size_t last_escaped_start
 
-    cdef bint serve(self, TopicTable topics, Line* line) noexcept
+    cdef bint serve(self, TopicTable topics, Permissions permissions, Line* line) noexcept
     cdef bint read(self, PartitionLog log, int64_t offset, int64_t end) noexcept
     cdef WalkStatus walk(self, int64_t offset, int64_t end) noexcept
     cdef WalkStatus walk_records(

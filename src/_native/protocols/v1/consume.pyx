@@ -22,6 +22,7 @@ from broker._native.log.log_page cimport (
     page_take,
     page_trim,
 )
+from broker._native.log.permissions cimport MAY_READ, permits
 from broker._native.log.topic_table cimport TopicEntry
 from broker._native.protocols.v1.line cimport number_take, word_take
 from broker._native.protocols.v1.line_text cimport value_put
@@ -61,7 +62,7 @@ cdef class ConsumeReader:
         free(self.reply.data)
         free(self.escaped.data)
 
-    cdef bint serve(self, TopicTable topics, Line* line) noexcept:
+    cdef bint serve(self, TopicTable topics, Permissions permissions, Line* line) noexcept:
         """Write the answer to `reply`; return False if the request is left to Python."""
         cdef Cursor name
         cdef TopicEntry entry
@@ -74,7 +75,7 @@ cdef class ConsumeReader:
                 and partition <= INT32_LIMIT):
             return False
         entry = topics.find_name(name.next, name.left)
-        if entry is None:
+        if entry is None or not permits(permissions, entry, MAY_READ):
             return False
         log = entry.log_of(<int32_t>partition)
         if log is None or log.is_loading or log.is_offline or log.is_deleted:

@@ -1,5 +1,6 @@
 from libc.stdint cimport uint8_t
 
+from broker._native.log.permissions cimport Permissions
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
 from broker._native.protocols.v1.line cimport Line
@@ -12,4 +13,4 @@ cdef struct Refusal:
 
 
 cdef ReplySlot* v1_produce(
-    TopicTable topics, Turn turn, Line* line, Refusal* refusal) noexcept
+    TopicTable topics, Turn turn, Permissions permissions, Line* line, Refusal* refusal) noexcept

@@ -11,6 +11,7 @@ from libc.string cimport memchr, memcmp, memcpy
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.kernel.decimal cimport DECIMAL_SIZE_MAX, store_signed
 from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.permissions cimport MAY_WRITE, permits
 from broker._native.log.topic_table cimport TopicEntry
 from broker._native.protocols.v1.line cimport word_take
 from broker._native.protocols.v1.line_text cimport has_white_space
@@ -95,7 +96,8 @@ cdef void answer(ReplySlot* slot, Line* line, Refusal* refusal, int32_t partitio
 
 
 cdef ReplySlot* v1_produce(
-        TopicTable topics, Turn turn, Line* line, Refusal* refusal) noexcept:
+        TopicTable topics, Turn turn, Permissions permissions, Line* line,
+        Refusal* refusal) noexcept:
     """Append a message; return the slot of its answer, or NULL if nothing was changed."""
     cdef Message message
     cdef Cursor name
@@ -107,7 +109,7 @@ cdef ReplySlot* v1_produce(
     if not word_take(&line.args, &name) or not read_message(&line.args, &message):
         return NULL
     entry = topics.find_name(name.next, name.left)
-    if entry is None:
+    if entry is None or not permits(permissions, entry, MAY_WRITE):
         return NULL
     message.partition = <int32_t>(fnv_1a(message.key) % <uint32_t>len(entry.logs))
     log = entry.log_of(message.partition)

@@ -34,6 +34,7 @@ from broker._native.wire.connection cimport (
 )
 from broker._native.wire.epoll cimport EPOLLIN, EPOLLRDHUP
 from broker._native.wire.pending_reply cimport hand_over
+from broker._native.wire.permitted cimport permissions_of
 from broker._native.wire.reply_slot cimport ReplySlot
 
 from broker.model import limits
@@ -68,7 +69,7 @@ cdef class V1(NativeProtocol):
         acknowledged.
         """
         self.fallback = fallback
-        self.serves_half_closed = True
+        self.serves_half_closed = self.is_metered = True
         self.refusal_line = refusal
         self.refusal.data = <const uint8_t*>PyBytes_AS_STRING(refusal)
         self.refusal.size = <size_t>PyBytes_GET_SIZE(refusal)
@@ -108,7 +109,8 @@ cdef class V1(NativeProtocol):
         cdef ReplySlot* slot = NULL
         if command == COMMAND_PRODUCE and not self.has_followers:
             slot = v1_produce(
-                connection.poller.topics, connection.poller.turn, &line, &self.refusal)
+                connection.poller.topics, connection.poller.turn, permissions_of(connection),
+                &line, &self.refusal)
             if slot != NULL:
                 connection.enqueue(slot)
                 return True
@@ -121,7 +123,8 @@ cdef class V1(NativeProtocol):
         self.serve(connection, rest)
 
     cdef bint consume(self, Connection connection, Line* line):
-        cdef bint is_served = self.consume_reader.serve(connection.poller.topics, line)
+        cdef bint is_served = self.consume_reader.serve(
+            connection.poller.topics, permissions_of(connection), line)
         connection.poller.work += <int>(self.consume_reader.bytes_read >> READ_BYTES_SHIFT)
         if is_served:
             connection.reply(self.consume_reader.reply.data, self.consume_reader.reply.size)

@@ -1,11 +1,13 @@
 from collections.abc import Callable, Mapping
-from typing import Self, final
+from typing import Any, Self, final
 
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
 from broker._native.wire.connection import Connection, NativeProtocol
 from broker._native.wire.pending_reply import PendingReply
 from broker._native.wire.poller_state import PollerState
+from broker._native.wire.quota import ClientQuota
+from broker._native.wire.tls import TlsChannel
 
 @final
 class Poller(PollerState):
@@ -21,10 +23,22 @@ class Poller(PollerState):
         dispatch: Callable[[list[PendingReply]], object],
         on_close: Callable[[Connection, str], object],
     ) -> None: ...
+    def limit_clients(
+        self, find_quota: Callable[[Any, bytes | None], ClientQuota] | None, epoch: int
+    ) -> None: ...
     def add(
-        self, fd: int, peer_host: str, session: object, protocol: str | None = ...
+        self,
+        fd: int,
+        peer_host: str,
+        session: object,
+        protocol: str | None = ...,
+        tls: TlsChannel | None = ...,
+        *,
+        needs_login: bool = ...,
     ) -> Connection: ...
-    def add_outbound(self, fd: int, peer_host: str, protocol: NativeProtocol) -> Connection: ...
+    def add_outbound(
+        self, fd: int, peer_host: str, protocol: NativeProtocol, tls: TlsChannel | None = ...
+    ) -> Connection: ...
     def __call__(self) -> None: ...
     def read_clocks(self) -> None: ...
     def end(self) -> None: ...

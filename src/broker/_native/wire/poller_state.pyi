@@ -8,6 +8,7 @@ from broker._native.wire.connection import Connection
 
 @disjoint_base
 class PollerState:
+    authorizes: bool
     def __new__(cls) -> Self: ...
     @property
     def epoll_fd(self) -> int: ...

@@ -9,6 +9,7 @@
     part/<topic id>/<n>  stored: partition states that differ from what the topic's value says
     conf/...             configs: entries as they are
     deleted/<topic id>   deleted
+    security/...         security
     any other            not kept
 
 The image is as old as `revision`. Whoever writes guards every key with the revision that the image
@@ -34,6 +35,7 @@ from broker.core.cluster.records import (
     Registration,
     TopicRecord,
 )
+from broker.core.cluster.security_entries import SecurityEntries
 from broker.core.cluster.slices import Slices
 from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP
 from broker.storage import metadata
@@ -173,6 +175,8 @@ class ClusterImage:
         revision: of the last change that is included; 0 before the first load.
         changed_revision: of the last change of topics, configurations or producer ids; 0: none.
         counts: replicas, preferred and present leaders by broker.
+        security: access control lists, users, tokens, quotas; this object is never replaced, and
+            tells those who watch it what has changed.
     """
 
     __slots__ = (
@@ -186,6 +190,7 @@ class ClusterImage:
         "counts",
         "deleted",
         "revision",
+        "security",
         "stored",
         "topic_ids",
         "topics",
@@ -204,6 +209,7 @@ class ClusterImage:
         self.deleted: dict[bytes, StoredDeletedTopic] = {}
         self.configs: dict[bytes, KeyValue] = {}
         self.counts = PartitionCounts()
+        self.security = SecurityEntries()
         self._replaced: tuple[dict[bytes, Topic], dict[bytes, dict[int, StoredState]]] = {}, {}
         self._counted = 0  # partitions that were counted, for the length of slices
 
@@ -259,10 +265,13 @@ class ClusterImage:
         fresh = ClusterImage()
         yield from fresh._set_all(((each.key, each) for each in entries), Delta())
         delta = yield from _difference(self, fresh)
+        changed = yield from self.security.changed_in(fresh.security)
         replaced = self.topics, self.stored
         for name in self.__slots__:
-            setattr(self, name, getattr(fresh, name))
+            if name != "security":
+                setattr(self, name, getattr(fresh, name))
         self.revision = revision
+        self.security.replace(fresh.security, changed)
         self._replaced = replaced
         return delta
 
@@ -307,13 +316,11 @@ class ClusterImage:
         elif key.startswith(records.BROKERS):
             self._set_broker(key, entry, delta)
         elif key.startswith(_CONFIGS):
-            delta.configs[key] = None
-            if entry is None:
-                self.configs.pop(key, None)
-            else:
-                self.configs[key] = entry
+            self._set_config(key, entry, delta)
         elif key.startswith(metadata.DELETED_TOPICS):
             self._set_deleted(key, entry, delta)
+        elif key.startswith(metadata.SECURITY):
+            self.security.set(key, entry)
         elif key == records.CONTROLLER:
             delta.is_controller_changed = True
             self.controller = entry and Controller(
@@ -334,6 +341,13 @@ class ClusterImage:
         self.brokers[broker_id] = LiveBroker(
             entry.create_revision, entry.mod_revision, registration
         )
+
+    def _set_config(self, key: bytes, entry: KeyValue | None, delta: Delta) -> None:
+        delta.configs[key] = None
+        if entry is None:
+            self.configs.pop(key, None)
+        else:
+            self.configs[key] = entry
 
     def _set_deleted(self, key: bytes, entry: KeyValue | None, delta: Delta) -> None:
         topic_id = records.parse_deleted_key(key)

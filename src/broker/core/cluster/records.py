@@ -45,6 +45,7 @@ CHANGED = b"changed"
 BROKERS = b"broker/"
 DIRECTORIES = b"directory/"
 PARTITIONS = b"part/"
+PLAINTEXT = "PLAINTEXT"  # the name of a listener, and a security protocol
 NO_LEADER = -1
 NO_EPOCH = 0  # revisions begin at 1
 NO_RESTORE = "none"  # an id, of a store without the key
@@ -68,11 +69,13 @@ class BrokerState(Enum):
 
 
 class Endpoint(NamedTuple):
-    """A listener's name and the address that clients use."""
+    """The wire protocol of an address ("": all), the address, and the listener that it is of."""
 
     name: str
     host: str
     port: int
+    listener: str = PLAINTEXT
+    security: str = PLAINTEXT
 
 
 class Registration(NamedTuple):
@@ -85,12 +88,17 @@ class Registration(NamedTuple):
     state: BrokerState
     intact_since: int = NO_EPOCH  # its directory has lost nothing since; NO_EPOCH: since this one
 
-    def endpoint(self, protocol: str) -> Endpoint | None:
-        """Return the first listener that serves a protocol, None if there is none.
+    def endpoint(
+        self, protocol: str, listener: str = PLAINTEXT, security: str = PLAINTEXT
+    ) -> Endpoint | None:
+        """Return where a protocol is served over a listener, or else over one of its security.
 
-        A listener without a name serves all protocols.
+        None: nowhere. An endpoint without a wire protocol serves all of them.
         """
-        return next((each for each in self.endpoints if each.name in ("", protocol)), None)
+        found = [each for each in self.endpoints if each.name in ("", protocol)]
+        named = [each for each in found if each.listener == listener]
+        named += [each for each in found if each.security == security]
+        return named[0] if named else None
 
 
 class Restore(NamedTuple):
@@ -230,7 +238,7 @@ def registration_value(registration: Registration) -> bytes:
     """Return the value of `broker/<id>`."""
     value: dict[str, object] = {
         "incarnation": registration.incarnation,
-        "endpoints": [list(each) for each in registration.endpoints],
+        "endpoints": [_endpoint_fields(each) for each in registration.endpoints],
         "rack": registration.rack,
         "host": registration.host,
         "state": registration.state.value,
@@ -512,10 +520,18 @@ def _object(entry: KeyValue) -> dict[str, Any]:
     return fields
 
 
+def _endpoint_fields(endpoint: Endpoint) -> list[object]:
+    """Return what versions without other listeners can read, if that is all."""
+    is_plain = endpoint.listener == endpoint.security == PLAINTEXT
+    return list(endpoint[:3] if is_plain else endpoint)
+
+
 def _endpoint(entry: KeyValue, endpoint: object) -> Endpoint:
     match endpoint:
         case [str(name), str(host), int(port)] if 0 < port < 1 << 16:
             return Endpoint(name, host, port)
+        case [str(name), str(host), int(port), str(listener), str(security)] if 0 < port < 1 << 16:
+            return Endpoint(name, host, port, listener, security)
     raise _damaged(entry)
 
 

@@ -21,7 +21,7 @@ from broker.core.scheduling.tasks import Tasks
 from broker.model.config import Config, value_to_text
 from broker.model.errors import ConfigError, ErrorCode, RequestError
 from broker.model.own_config import ConfigChange, OwnConfig
-from broker.model.settings import BROKER_SETTINGS, DYNAMIC_SETTINGS
+from broker.model.settings import DYNAMIC_SETTINGS
 from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
 
@@ -44,6 +44,7 @@ class BrokerConfigs:
         self._metadata = known
         self._name = str(given.integer("node.id"))
         self._callbacks: list[Callable[[Config], None]] = []
+        self._checks: list[Callable[[Config], None]] = []
         self._alter_heirs: AlterHeirs  # set before the first request
         self._changes = asyncio.Lock()  # one at a time
         self._tasks = Tasks()
@@ -61,6 +62,13 @@ class BrokerConfigs:
     def when_altered(self, callback: Callable[[Config], None]) -> None:
         """Register a callback that gets each new configuration once it is in force."""
         self._callbacks.append(callback)
+
+    def checked_by(self, check: Callable[[Config], None]) -> None:
+        """Register a function that raises ConfigError for a configuration that cannot be in force.
+
+        It is called before an alteration is stored.
+        """
+        self._checks.append(check)
 
     async def plan(self, name: str, change: ConfigChange) -> None:
         """Check an alteration without making it; raises RequestError."""
@@ -122,7 +130,7 @@ class BrokerConfigs:
         }
 
     def _changed(self, name: str, change: ConfigChange) -> dict[str, str]:
-        values = {key: self.current.get(key) for key in BROKER_SETTINGS}
+        values = {key: self.current.get(key) for key in self.current.names}
         try:
             return dict(change(OwnConfig(values, self._own.get(name, {}), DYNAMIC_SETTINGS)))
         except ConfigError as error:
@@ -137,18 +145,20 @@ class BrokerConfigs:
     def _config(self, own: Mapping[str, Mapping[str, str]]) -> Config:
         config = self.current.altered(own.get(ALL_BROKERS, {}), own.get(self._name, {}))
         TopicConfig({}, config)  # raises where altered values contradict those given at the start
+        for check in self._checks:
+            check(config)
         return config
 
     def _report(self, config: Config) -> None:
-        for key in DYNAMIC_SETTINGS:
-            old, new = self.current.get(key), config.get(key)
+        for key in dict.fromkeys((*self.current.names, *config.names)):
+            old, new = (self._shown(key, each) for each in (self.current, config))
             if old != new:
-                _log.info(
-                    "broker setting altered: name=%s old=%s new=%s",
-                    key,
-                    value_to_text(old),
-                    value_to_text(new),
-                )
+                _log.info("broker setting altered: name=%s old=%s new=%s", key, old, new)
+
+    @staticmethod
+    def _shown(key: str, config: Config) -> str | None:
+        """Return a value for the log, None where there is none."""
+        return value_to_text(config.get(key)) if key in config.names else None
 
     def _allowed(self, stored: _Stored) -> tuple[_Stored, Config]:
         """Return the values, without those that this version or start refuses, and what follows."""

@@ -1,11 +1,12 @@
 """A topic: name, id, configuration and logs."""
 
 from broker.core.logs.log import Log
+from broker.core.security.audit import AUDIT_TOPIC
 from broker.model.topic_config import TopicConfig
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, AUDIT_TOPIC))
 
 
 class Topic:

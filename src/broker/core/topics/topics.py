@@ -20,11 +20,17 @@ from broker.core.configs.records import ChangedMeanwhile
 from broker.core.metadata import Metadata, change
 from broker.core.scheduling.steps import in_steps
 from broker.core.scheduling.tasks import Tasks
+from broker.core.security.audit import AUDIT_TOPIC
 from broker.core.topics import rules
 from broker.core.topics.interfaces import PartitionLogs
 from broker.core.topics.local_topics import LocalTopics
 from broker.core.topics.placing import Placed, Placing
-from broker.core.topics.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
+from broker.core.topics.topic import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    Topic,
+)
 from broker.model import limits
 from broker.model.config import Config
 from broker.model.errors import (
@@ -50,7 +56,9 @@ _COORDINATOR_CONFIG = {
     "segment.bytes": str(100 << 20),
     "polylog.durability": "group-commit",
 }
-_COORDINATOR_PARTITIONS = {
+# The audit keeps every event for as long as its retention says, and none is lost before.
+_AUDIT_CONFIG = {"cleanup.policy": "delete", "polylog.durability": "group-commit"}
+_INTERNAL_PARTITIONS = {
     OFFSETS_TOPIC: "offsets.topic.num.partitions",
     TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
 }
@@ -152,7 +160,7 @@ class Topics:
         return self._placing.factor(new.name, new.replication_factor, self._local.config)
 
     def _new_partitions(self, new: rules.NewTopic) -> int:
-        setting = _COORDINATOR_PARTITIONS.get(new.name)
+        setting = _INTERNAL_PARTITIONS.get(new.name)
         if setting is not None and new.partitions == rules.DEFAULT and not new.assignments:
             new = new._replace(partitions=self._local.config.integer(setting))
         return rules.partition_count(new, self._local.config)
@@ -161,8 +169,8 @@ class Topics:
         own = rules.without_null(new.config)
         if new.name not in INTERNAL_TOPICS:
             return self._local.config_of(own)
-        rules.check_durability(new.name, self._local.config_of({**_COORDINATOR_CONFIG, **own}))
-        fixed = dict(_COORDINATOR_CONFIG)
+        fixed = dict(_AUDIT_CONFIG if new.name == AUDIT_TOPIC else _COORDINATOR_CONFIG)
+        rules.check_durability(new.name, self._local.config_of({**fixed, **own}))
         if new.name == TRANSACTIONS_TOPIC:
             fixed["min.insync.replicas"] = str(
                 self._local.config.integer("transaction.state.log.min.isr")
@@ -194,6 +202,11 @@ class Topics:
     async def transactions_topic(self) -> Topic:
         """Return `__transaction_state`, created if need be."""
         return await self.get_or_create(TRANSACTIONS_TOPIC)
+
+    async def audit_topic(self) -> Topic:
+        """Return `__audit`, created if need be."""
+        partitions = self._local.config.integer("polylog.audit.topic.partitions")
+        return await self.get_or_create(AUDIT_TOPIC, partitions)
 
     async def delete(self, topic: Topic) -> None:
         """Delete a topic, its configuration and its records."""

@@ -6,7 +6,9 @@ from typing import Final
 
 from broker._native.protocols.cursus import protocol as native
 from broker._native.protocols.cursus.batch import CursusBatch
+from broker._native.protocols.cursus.login import CursusGate
 from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS, SPREADS_KEYS
+from broker.core import access
 from broker.core.broker import Broker
 from broker.core.forwarding import ElsewhereError, learn
 from broker.core.session import Session
@@ -15,7 +17,7 @@ from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, 
 from broker.model.limits import CURSUS_NOT_LEADER_SECONDS
 from broker.model.topic_config import TopicConfig
 from broker.protocols.base import Additions, Answer, Immediate, Reply, SmallFiles, WireProtocol
-from broker.protocols.cursus import bodies
+from broker.protocols.cursus import bodies, permissions
 from broker.protocols.cursus.acks import Sent
 from broker.protocols.cursus.bodies import Text
 from broker.protocols.cursus.connections import ConnectionState, address_of, state_of
@@ -23,6 +25,7 @@ from broker.protocols.cursus.errors import RefusedError, of_request
 from broker.protocols.cursus.forwarding import forwarded
 from broker.protocols.cursus.grammar import BLANKS, decoded, encoded, keyword_of, parse
 from broker.protocols.cursus.handlers import produce
+from broker.protocols.cursus.login import LoginGate
 from broker.protocols.cursus.named_producers.tables import NamedProducers
 from broker.protocols.cursus.protocol_state import ProtocolState
 from broker.protocols.cursus.reads import consume_of
@@ -46,9 +49,12 @@ class Cursus(WireProtocol):
         """Start with an empty state, unless one is given."""
         self._state = state or ProtocolState()
 
-    def native_protocol(self, config: Config) -> native.Cursus:  # noqa: ARG002 (it has no settings)
+    def native_protocol(self, config: Config) -> native.Cursus:
         """Make its native path, which shares the round robin of partitions with `handle`."""
-        return native.Cursus(self, self._state.turns)
+        cursus = native.Cursus(self, self._state.turns)
+        login_bytes_max = config.integer("sasl.server.max.receive.size")
+        cursus.guard_with(CursusGate(LoginGate(self), frame_bytes_max=login_bytes_max))
+        return cursus
 
     @classmethod
     def log_flags(cls, config: TopicConfig) -> int:
@@ -113,6 +119,7 @@ async def _batch(
     try:
         if session.broker.links is not None:
             await learn(session, decoded(batch.topic))
+        access.begin(session, "cursus", "batch")
         return await produce.batch(batch, session, state)
     except ElsewhereError as elsewhere:
         answer = await forwarded(session, elsewhere.broker_id, body)
@@ -133,8 +140,11 @@ async def _command(
         request = Request(command, session, connection, state, body)
         if session.broker.links is not None and command.get("topic"):
             await learn(session, command.get("topic"))
+        entry = ENTRIES[command.keyword]
+        access.begin(session, "cursus", command.keyword)
+        permissions.check_needs(session, entry.needs, command)
         try:
-            answer = await ENTRIES[command.keyword].handle(request)
+            answer = await entry.handle(request)
         except ElsewhereError as elsewhere:
             answer = await _relayed(request, elsewhere)
     except RefusedError as error:

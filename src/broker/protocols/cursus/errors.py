@@ -55,8 +55,12 @@ _CLASSES: Final[dict[str, frozenset[str]]] = {
     ),
     "authorization": frozenset(
         (
+            "NOT_AUTHORIZED_FOR_OPERATION",
+            "NOT_AUTHORIZED_FOR_TOPIC",
             "internal_topic_write_forbidden",
             "transaction_metadata_forbidden",
+            "authentication_failed",
+            "authentication_required",
         )
     ),
     "validation": frozenset(

@@ -12,6 +12,8 @@ from broker.protocols.cursus.grammar import OFFSETS, Command, generation_of, int
 
 DEFAULT_GROUP: Final = "default-group"
 LATEST: Final = -1
+ONLY: Final = "only"  # a parameter of brokers: which of the topics that match a pattern to read
+_POSITIONAL: Final = ("topic", "partition", "offset")
 _ISOLATION: Final = {"": True, "read_committed": True, "read_uncommitted": False}
 _RESETS: Final = frozenset(("", "earliest", "latest", "error"))
 
@@ -53,6 +55,24 @@ def consume_of(command: Command) -> Read:
         *_member(command, group),
         wait_ms=min(max(integer(command.get("wait_ms")) or 0, 0), FETCH_WAIT_MS_MAX),
     )
+
+
+def consume_text(command: Command) -> str:
+    """Return the text of a CONSUME as another broker gets it, to which parameters may be added."""
+    first = _POSITIONAL[: len(_POSITIONAL) if command.is_positional else 1]
+    texts = (
+        [command.get(name) for name in first]
+        if command.is_positional
+        else [f"{name}={command.get(name)}" for name in first]
+    )
+    texts += [f"{name}={text}" for name, text in command.args.items() if name not in (*first, ONLY)]
+    return " ".join((command.keyword, *texts))
+
+
+def only_of(command: Command) -> frozenset[str] | None:
+    """Return the topics to which a broker limits a pattern, None for all."""
+    names = command.get(ONLY)
+    return frozenset(names.split(",")) if names else None
 
 
 def stream_of(command: Command) -> Read:

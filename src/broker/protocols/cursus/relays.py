@@ -14,12 +14,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker._native.wire.relay import Relay, RelayEvent
+from broker.core import access
 from broker.core.links import NoRoomError
 from broker.model.errors import Unreachable
 from broker.model.limits import CURSUS_NOT_LEADER_SECONDS, CURSUS_STREAM_SILENT_SECONDS
 from broker.protocols.base import Answer
 from broker.protocols.cursus.connections import address_of, leader_address
 from broker.protocols.cursus.forwarding import dialect, mark_of
+from broker.protocols.cursus.grammar import encoded
 from broker.protocols.cursus.requests import Request
 
 if TYPE_CHECKING:
@@ -30,6 +32,10 @@ _CLOSE: Final = b"STREAM_CONTROL type=CLOSE reason="
 _STOPPED: Final = _CLOSE + b"stopped "
 _FAILED: Final = _CLOSE + b"error "
 _pumps: set[asyncio.Task[None]] = set()  # referenced here until they are done
+
+
+class _NotAuthorizedError(Exception):
+    """The client may not read the topic any more; the link is of no further use."""
 
 
 def open_relay(request: Request, broker_id: int) -> Answer:
@@ -50,6 +56,7 @@ class _Pump:
     def __init__(self, request: Request, broker_id: int) -> None:
         self._session: Session = request.session
         self._frame = request.body
+        self._topic = request.command.get("topic")
         self._broker_id = broker_id
         self.is_positional = request.command.is_positional
         self.room = asyncio.Event()
@@ -73,11 +80,16 @@ class _Pump:
                         frame = await link.next()
                     if frame.startswith((_ERROR, _CLOSE)):
                         break
+                    if not access.may_read(session, self._topic):
+                        raise _NotAuthorizedError
                     if not self.relay.send(frame):
                         self.room.clear()
                 self._end(frame)
                 if not _leaves_open(frame):
                     raise EOFError("it closes the connection after the stream")
+        except _NotAuthorizedError:
+            refusal = f"ERROR: NOT_AUTHORIZED_FOR_TOPIC operation=read topic={self._topic}"
+            self.relay.end(None if self.is_positional else encoded(refusal), is_last=True)
         except NoRoomError:
             self.end_to(leader_address(session, self._broker_id), is_last=False)
         except Unreachable:

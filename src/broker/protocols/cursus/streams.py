@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from broker._native.log.partition_log import PartitionLog
     from broker.core.groups.coordinator import GroupCoordinator
     from broker.core.links import Links, Upstreams
+    from broker.core.security.authorizer import Authorizer
 
 _log = logging.getLogger(__name__)
 # The reason in the CLOSE frame, and whether the connection is closed.
@@ -72,6 +73,8 @@ class Reader(NamedTuple):
     # In a cluster: returns the other broker that is the coordinator, None if it is this one.
     # Raises RequestError if there is none now.
     coordinator: Callable[[], int | None] | None = None
+    # Returns whether the client may still read the topic; None: there are no ACLs.
+    may_read: Callable[[], bool] | None = None
 
     @property
     def key(self) -> _Key | None:
@@ -104,6 +107,7 @@ class Streams:
     """All open streams, of which a connection has at most one."""
 
     __slots__ = (
+        "_authorizer",
         "_by_group",
         "_by_key",
         "_changed",
@@ -111,6 +115,7 @@ class Streams:
         "_decompressed",
         "_decompressing",
         "_groups",
+        "_is_permission_checked",
         "_readers",
         "_tasks",
         "_upstreams",
@@ -125,6 +130,8 @@ class Streams:
         self._groups: GroupCoordinator | None = None  # the one whose rebalances are watched
         self._tasks: set[Task[None]] = set()
         self._checking: Task[None] | None = None  # of members, in a cluster
+        self._authorizer: Authorizer | None = None  # the one whose changes are watched
+        self._is_permission_checked = True  # False: a check is on its way
         self._upstreams: Upstreams | None = None  # to their coordinators
         self._decompressing: dict[CursusStream, Task[None]] = {}  # the latest task of each
         # Streams that may hold decompressed records, in the order in which they received them.
@@ -168,6 +175,10 @@ class Streams:
                 self._close(before, "replaced", before.next_offset, is_last=True)
             self._by_key[reader.key] = stream
         self._readers[stream] = reader
+        if reader.may_read is not None and self._authorizer is None:
+            self._authorizer = reader.broker.security.authorizer
+            assert self._authorizer is not None
+            self._authorizer.when_changed(self._permissions_changed)
         if reader.call is not None:
             self._by_group.setdefault(reader.call.group_id, set()).add(stream)
             if self._groups is not reader.broker.groups:
@@ -269,6 +280,22 @@ class Streams:
             del self._decompressed[each]
         if stream.is_open:
             self._decompressed[stream] = None
+
+    # ---- permissions -----------------------------------------------------------------------------
+
+    def _permissions_changed(self) -> None:
+        """Check all streams soon, once for the changes that come together."""
+        if self._is_permission_checked:
+            self._is_permission_checked = False
+            self._start(self._check_permissions())
+
+    async def _check_permissions(self) -> None:
+        """End the streams of clients that may not read their topic any more."""
+        self._is_permission_checked = True
+        async for stream in in_steps(tuple(self._readers), PARTITIONS_ANSWERED_PER_STEP):
+            reader = self._readers.get(stream)
+            if reader is not None and reader.may_read is not None and not reader.may_read():
+                self._close(stream, "not_authorized", stream.next_offset, is_last=True)
 
     # ---- rebalances ------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP
@@ -50,6 +51,7 @@ async def alter(
                 text = f"resource type {resource_type} is for IncrementalAlterConfigs only"
                 raise RequestError(ErrorCode.INVALID_REQUEST, text)
             kind = resources.kind(resource_type)
+            kind.check(session, Operation.ALTER_CONFIGS, name)
             altered = change(_with_effect(resource))
             await kind.alter(session, name, altered, validates_only=validates_only)
         except RequestError as error:

@@ -16,6 +16,7 @@ from broker.model.limits import (
 )
 from broker.protocols.base import Answer, Deferred
 from broker.protocols.kafka import errors
+from broker.protocols.kafka.operations import Need
 
 # A message that is decoded or to be encoded, in code for all APIs. A handler has the class of its
 # messages in broker.codec.bodies. A response may have fields that its version does not; they are
@@ -117,6 +118,7 @@ class Api(NamedTuple):
     name: str
     versions: range  # as advertised; the end is exclusive
     handle: Handler
+    needs: tuple[Need, ...]  # what a client must be allowed (docs/security/acls.md)
     # Makes the response to a RequestError that the handler raises.
     refuse: Callable[[RequestError], Body] = refuse
     # Whether the memory it keeps while a request is in progress has its own limits.

@@ -38,17 +38,19 @@ _TYPES = {
     Kind.LONG: 5,
     Kind.DOUBLE: 6,
     Kind.LIST: 7,
+    Kind.PASSWORD: 9,
 }
 
 
 def entry_fields(entry: ConfigEntry) -> "bodies.CreateTopicsResponseConfig":
-    """Return the fields of a key in CreateTopics and DescribeConfigs; no value is sensitive."""
+    """Return the fields of a key in CreateTopics and DescribeConfigs; passwords have no value."""
+    is_password = entry.kind is Kind.PASSWORD
     return {
         "name": entry.name,
-        "value": entry.text,
+        "value": None if is_password else entry.text,
         "read_only": entry.is_read_only,
         "config_source": _SOURCES[entry.source],
-        "is_sensitive": False,
+        "is_sensitive": is_password,
     }
 
 
@@ -56,11 +58,16 @@ def description_fields(
     entry: ConfigEntry, *, has_synonyms: bool, has_documentation: bool
 ) -> "bodies.DescribeConfigsResponseConfig":
     """Return the fields of a key in DescribeConfigs; synonyms begin with the most specific."""
+    fields = entry_fields(entry)
     return {
-        **entry_fields(entry),
+        **fields,
         "is_default": entry.source is Source.DEFAULT,
         "synonyms": [
-            {"name": each.name, "value": each.text, "source": _SOURCES[each.source]}
+            {
+                "name": each.name,
+                "value": None if fields["is_sensitive"] else each.text,
+                "source": _SOURCES[each.source],
+            }
             for each in entry.synonyms
             if has_synonyms
         ],

@@ -53,7 +53,7 @@ class CurrentLeaders:
         if not self._named:
             return []
         session = self._session
-        brokers = session.broker.cluster.brokers(session.listener_host, session.listener_port)
+        brokers = session.broker.cluster.brokers(*session.reached)
         return [
             {"node_id": each.broker_id, "host": each.host, "port": each.port, "rack": each.rack}
             for each in brokers

@@ -6,6 +6,7 @@ from typing import Final, cast
 
 from broker._native.protocols.kafka import protocol as native
 from broker._native.protocols.kafka.fetch import FetchSessions
+from broker._native.protocols.kafka.login import KafkaGate
 from broker.codec import schema
 from broker.core.scheduling.admission import Admission, Parked, Share
 from broker.core.scheduling.parking import Parking
@@ -19,6 +20,8 @@ from broker.protocols.kafka.api import Api, Body, DeferredResponse, KnownRespons
 from broker.protocols.kafka.authorization import authorize
 from broker.protocols.kafka.bodies import decoded, encoded, freed
 from broker.protocols.kafka.handlers import api_versions
+from broker.protocols.kafka.login_gate import LoginGate
+from broker.protocols.kafka.throttling import Meter, quota_of
 
 _log = logging.getLogger(__name__)
 _NEVER: Final = 32_767  # higher than any API version
@@ -45,7 +48,11 @@ class Kafka(WireProtocol):
             limits.FETCH_SESSION_IDLE_MS,
             config.integer("fetch.max.bytes"),
         )
-        return native.Kafka(self, _served_apis(), sessions, frame_bytes_max=config.frame_bytes_max)
+        apis = _served_apis()
+        kafka = native.Kafka(self, apis, sessions, frame_bytes_max=config.frame_bytes_max)
+        login_bytes_max = config.integer("sasl.server.max.receive.size")
+        kafka.guard_with(KafkaGate(LoginGate(self), apis, frame_bytes_max=login_bytes_max))
+        return kafka
 
     def handle(
         self, operation: int, version: int, client_id: str | None, body: bytes, session: Session
@@ -54,6 +61,15 @@ class Kafka(WireProtocol):
         api = table.APIS.get(operation)
         if api is None or version not in api.versions:
             return _unsupported(operation, version)
+        quota = quota_of(session)
+        if quota is None:
+            return self._serve(api, version, client_id, body, session)
+        meter = Meter(quota, session, operation, version, len(body))
+        return meter.reply(self._serve(api, version, client_id, body, session))
+
+    def _serve(
+        self, api: Api, version: int, client_id: str | None, body: bytes, session: Session
+    ) -> Reply:
         if len(body) > limits.SHORT_REQUEST_BYTES:
             if api.has_own_limits:
                 share = self._admission.short(0)

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.groups.commands.offsets import OffsetToCommit
-from broker.core.topics.lookup import check_exists, topic_by_id, topic_by_name
-from broker.core.topics.topics import Topics
+from broker.core.security.acls import Operation
+from broker.core.session import Session
+from broker.core.topics.lookup import check_exists
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
 
@@ -27,11 +29,14 @@ class Offsets:
     def read(
         self,
         wanted: "Iterable[bodies.OffsetCommitRequestTopic | bodies.TxnOffsetCommitRequestTopic]",
-        topics: Topics,
+        session: Session,
         *,
         by_id: bool = False,
     ) -> Iterator[None]:
-        """Read a request, a topic or a partition per step; an unknown partition is refused."""
+        """Read a request, a topic or a partition per step; an unknown partition is refused.
+
+        So is one of a topic that the client may not read.
+        """
         for each in wanted:
             rows: list[bodies.OffsetCommitResponsePartition] = []
             self.topics.append(
@@ -47,9 +52,9 @@ class Offsets:
                 rows.append(row)
                 try:
                     topic = (
-                        topic_by_id(topics, each["topic_id"])
+                        access.topic_of_id(session, Operation.READ, each["topic_id"])
                         if by_id
-                        else topic_by_name(topics, each["name"])
+                        else access.topic_named(session, Operation.READ, each["name"])
                     )
                     check_exists(topic, index)
                 except RequestError as error:
@@ -66,6 +71,25 @@ class Offsets:
                     )
                     self._rows.append(row)
                 yield
+
+    @staticmethod
+    def refused(
+        wanted: "Iterable[bodies.OffsetCommitRequestTopic | bodies.TxnOffsetCommitRequestTopic]",
+        error: RequestError,
+    ) -> "list[bodies.OffsetCommitResponseTopic]":
+        """Return the topics of a response in which all partitions have the same error."""
+        code = errors.number(error.code)
+        return [
+            {
+                "name": each["name"],
+                "topic_id": each["topic_id"],
+                "partitions": [
+                    {"partition_index": partition["partition_index"], "error_code": code}
+                    for partition in each["partitions"]
+                ],
+            }
+            for each in wanted
+        ]
 
     def answer(self, codes: Iterable[ErrorCode]) -> Iterator[None]:
         """Complete the response with the error of each offset, one per step."""

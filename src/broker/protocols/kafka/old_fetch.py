@@ -16,10 +16,12 @@ clients rotate the partitions themselves.
 from asyncio import get_running_loop
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.logs.log import Log
 from broker.core.scheduling.steps import StepBudget
+from broker.core.security.acls import Operation
 from broker.core.session import Session
-from broker.core.topics.lookup import log_of, topic_by_name
+from broker.core.topics.lookup import log_of
 from broker.model.errors import RequestError
 from broker.model.limits import (
     FETCH_WAIT_MS_MAX,
@@ -29,6 +31,7 @@ from broker.model.limits import (
 )
 from broker.protocols.kafka.old_messages import Converter
 from broker.protocols.kafka.old_partition import OldPartition
+from broker.protocols.kafka.throttling import fetch_bytes_max
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -85,7 +88,9 @@ class _Reading:
             self._order = self._order[first:] + self._order[:first]
         self._size = 0  # of all messages
         fetch_max = session.broker.config.integer("fetch.max.bytes")
-        self._bytes_max = min(request.body["max_bytes"], fetch_max, PYTHON_FETCH_BYTES_MAX)
+        self._bytes_max = min(
+            request.body["max_bytes"], fetch_max, PYTHON_FETCH_BYTES_MAX, fetch_bytes_max(session)
+        )
         self._converter = Converter(
             1 if request.version >= _MAGIC_1_SINCE else 0,
             session.broker.recompression,
@@ -132,7 +137,7 @@ class _Reading:
             limit = min(part.wanted["partition_max_bytes"], left)
             is_cut = self._cuts and limit < left
             try:
-                topic = topic_by_name(self._session.broker.topics, name)
+                topic = access.topic_named(self._session, Operation.READ, name)
                 log = log_of(topic, part.wanted["partition"])
                 needs_one = limit > 0 if is_cut else others == 0
                 await part.read(

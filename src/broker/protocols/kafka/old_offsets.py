@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker._native.kernel import file_ops
+from broker.core import access
 from broker.core.logs.log import Log
 from broker.core.scheduling.steps import next_step
+from broker.core.security.acls import Operation
 from broker.core.session import Session
-from broker.core.topics.lookup import log_of, topic_by_name
+from broker.core.topics.lookup import log_of
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.protocols.kafka import errors
 from broker.segments.names import LOG, file_name
@@ -46,7 +48,7 @@ async def _answer(
 ) -> "bodies.ListOffsetsResponsePartition":
     index = wanted["partition_index"]
     try:
-        log = log_of(topic_by_name(session.broker.topics, name), index)
+        log = log_of(access.topic_named(session, Operation.DESCRIBE, name), index)
         offsets = await _offsets(session, log, wanted["timestamp"])
     except RequestError as error:
         code = errors.old_number(error.code)

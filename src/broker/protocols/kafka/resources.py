@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from broker.core import access
 from broker.core.configs import group_configs, loggers
 from broker.core.configs.broker_configs import ALL_BROKERS
+from broker.core.security.acls import CLUSTER_NAME, Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import topic_by_name
 from broker.model.config import ConfigEntry
@@ -19,6 +21,12 @@ class Kind(NamedTuple):
 
     describe: Callable[[Session, str], list[ConfigEntry]]
     alter: "_Alter"
+    acl_type: ResourceType  # whose ACLs decide
+
+    def check(self, session: Session, operation: Operation, name: str) -> None:
+        """Raise RequestError unless a client may do something with the resource's configuration."""
+        is_cluster = self.acl_type is ResourceType.CLUSTER
+        access.check(session, operation, self.acl_type, CLUSTER_NAME if is_cluster else name)
 
 
 class _Alter(Protocol):
@@ -111,9 +119,9 @@ async def _alter_group(
 
 _KINDS: Mapping[int, Kind] = MappingProxyType(
     {
-        Resource.TOPIC: Kind(_describe_topic, _alter_topic),
-        Resource.BROKER: Kind(_describe_broker, _alter_broker),
-        Resource.BROKER_LOGGER: Kind(_describe_loggers, _alter_loggers),
-        Resource.GROUP: Kind(_describe_group, _alter_group),
+        Resource.TOPIC: Kind(_describe_topic, _alter_topic, ResourceType.TOPIC),
+        Resource.BROKER: Kind(_describe_broker, _alter_broker, ResourceType.CLUSTER),
+        Resource.BROKER_LOGGER: Kind(_describe_loggers, _alter_loggers, ResourceType.CLUSTER),
+        Resource.GROUP: Kind(_describe_group, _alter_group, ResourceType.GROUP),
     }
 )

@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker._native.protocols.rustlog import protocol as native
 from broker._native.protocols.rustlog.counters import RustLogCounters
+from broker.core import access
+from broker.core.access import Need, on_cluster
 from broker.core.forwarding import ElsewhereError, learn
 from broker.core.logs.partition import NOT_COPIED_TEXT
+from broker.core.security.acls import Operation, ResourceType
 from broker.model.config import Config
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
@@ -51,13 +54,42 @@ _WITHOUT_TOPIC: Final = (
     messages.Ping,
     messages.Forwarding,
 )
-# Of a request that another broker has to serve and has not answered.
+# Of a request that another broker has to serve and has not answered, or that is not allowed.
 _FAILURES: Final = {
+    messages.CreateTopic: Failure.CREATE,
+    messages.DescribeTopic: Failure.DESCRIBE_TOPIC,
+    messages.MetricsFetch: Failure.METRICS,
+    messages.Forwarding: Failure.FORWARDING,
     messages.Produce: Failure.WRITE,
     messages.Fetch: Failure.FETCH,
     messages.OffsetCommit: Failure.COMMIT,
     messages.OffsetFetch: Failure.GROUP_OFFSET,
     messages.DescribePartition: Failure.DESCRIBE_PARTITION,
+}
+
+
+def _on_topic(operation: Operation) -> Need:
+    return Need(operation, ResourceType.TOPIC, lambda request: str(request.topic))
+
+
+def _on_group(operation: Operation) -> Need:
+    return Need(operation, ResourceType.GROUP, lambda request: request.group)
+
+
+# What a client must be allowed; ListTopics leaves out what it may not describe, and CreateTopic
+# needs one permission of two.
+NEEDS: Final[dict[type, tuple[Need, ...]]] = {
+    messages.Produce: (_on_topic(Operation.WRITE),),
+    messages.Fetch: (_on_topic(Operation.READ), _on_group(Operation.READ)),
+    messages.OffsetCommit: (_on_group(Operation.READ), _on_topic(Operation.READ)),
+    messages.OffsetFetch: (_on_group(Operation.DESCRIBE), _on_topic(Operation.DESCRIBE)),
+    messages.CreateTopic: (),
+    messages.ListTopics: (),
+    messages.DescribeTopic: (_on_topic(Operation.DESCRIBE),),
+    messages.DescribePartition: (_on_topic(Operation.DESCRIBE),),
+    messages.MetricsFetch: (on_cluster(Operation.DESCRIBE),),
+    messages.Ping: (),
+    messages.Forwarding: (on_cluster(Operation.CLUSTER_ACTION),),
 }
 
 
@@ -113,6 +145,7 @@ class RustLog(WireProtocol):
             request = await call.form.parse(body)
             if call.broker.links is not None and not isinstance(request, _WITHOUT_TOPIC):
                 await learn(call.session, request.topic)
+            _authorize(request, call)
             try:
                 response = await _HANDLERS[type(request)](request, call)
             except ElsewhereError as elsewhere:
@@ -120,6 +153,16 @@ class RustLog(WireProtocol):
             return await call.form.write(response)
         except RefusalError as refusal:
             return call.form.refuse(refusal)
+
+
+def _authorize(request: messages.Request, call: Call) -> None:
+    """Raise RefusalError unless the client may make a request."""
+    kind = type(request)
+    access.begin(call.session, "rustlog", kind.__name__)
+    try:
+        access.check_needs(call.session, NEEDS[kind], request)
+    except RequestError as error:
+        raise refusal_of(_FAILURES[kind], error) from None
 
 
 async def _relayed(

@@ -56,6 +56,8 @@ class Failure(Enum):
     DESCRIBE_PARTITION = ErrorTexts(14, "DescribePartition failed: {reason}")
     WRITE = ErrorTexts(500, "Failed to write record: {reason}")
     CREATE = ErrorTexts(500, "Failed to create topic: {reason}")
+    METRICS = ErrorTexts(500, "Metrics fetch failed: {reason}")
+    FORWARDING = ErrorTexts(500, "Forwarding failed: {reason}")
 
 
 _LOADING = "the partition is still loading, try again"
@@ -65,6 +67,9 @@ _DISK_FULL = "the disk is full, try again later"
 _HAS_MEMBERS = "the group has live members of another protocol"
 # The reason of an error code; for other codes the message of the RequestError is used.
 _REASONS: Final[dict[ErrorCode, str]] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not authorized for this topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "not authorized for this group",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "not authorized for this request",
     ErrorCode.NOT_LEADER_OR_FOLLOWER: _LOADING,
     ErrorCode.LEADER_NOT_AVAILABLE: "the broker that serves this cannot be reached, try again",
     ErrorCode.KAFKA_STORAGE_ERROR: "the partition is offline: its disk has failed or is full",

@@ -9,6 +9,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, TypeAlias
 
+from broker.core.access import Need
 from broker.core.session import Session
 from broker.protocols.v1.brokers import Brokers
 from broker.protocols.v1.errors import Refusal, bad_request
@@ -54,6 +55,7 @@ class Command(NamedTuple):
     arg_counts: range
     handle: Handler
     topic_at: int  # index of the argument that is a topic's name; -1: there is none
+    needs: tuple[Need, ...]  # what a client must be allowed
 
 
 def decoded(line: bytes) -> str:

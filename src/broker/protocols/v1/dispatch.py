@@ -4,6 +4,7 @@ import logging
 from typing import Final
 
 from broker._native.protocols.v1 import protocol as native
+from broker.core import access
 from broker.core.broker import Broker
 from broker.core.forwarding import ElsewhereError, learn
 from broker.core.session import Session
@@ -95,6 +96,8 @@ async def _answer(envelope: Envelope, command: Command, request: Request, line: 
     try:
         if command.topic_at >= 0 and request.session.broker.links is not None:
             await learn(request.session, request.args[command.topic_at])
+        access.begin(request.session, "v1", envelope.command)
+        access.check_needs(request.session, command.needs, request.args)
         try:
             return ok_line(envelope.correlation_id, await command.handle(request))
         except ElsewhereError as elsewhere:

@@ -56,6 +56,15 @@ def _not_leader(reason: str) -> Refusal:
 
 # The message of the RequestError, if it has one, is appended to the text.
 _BY_CODE: Final[dict[ErrorCode, Refusal]] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Refusal(
+        Code.BAD_REQUEST, "not authorized for this topic"
+    ),
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: Refusal(
+        Code.BAD_REQUEST, "not authorized for this group"
+    ),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Refusal(
+        Code.BAD_REQUEST, "not authorized for this command"
+    ),
     ErrorCode.NOT_LEADER_OR_FOLLOWER: _not_leader("it is still loading"),
     ErrorCode.LEADER_NOT_AVAILABLE: NOT_LEADER,
     ErrorCode.KAFKA_STORAGE_ERROR: _not_leader("its disk has failed or is full"),

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from broker.core import access
 from broker.core.forwarding import check_coordinated
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.logs.log import Log
@@ -25,6 +26,7 @@ async def topic_or_new(request: Request, name: str) -> Topic:
     topic = broker.topics.get(name)
     if topic is not None:
         return topic
+    access.check_creation(request.session, name)
     check_name(name)
     if name in INTERNAL_TOPICS or not broker.config.flag("auto.create.topics.enable"):
         raise bad_request(f"topic not found: {name}")

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
 from broker._native.wire.poller import Poller
+from broker.core.broker_login import login_to_brokers
 from broker.core.cluster.controller import ControllerSettings
 from broker.core.cluster.handover import could_be_led_by_others
 from broker.core.cluster.image import Delta
@@ -21,10 +22,12 @@ from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
 from broker.core.clustered_view import Clustered as View
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
+from broker.core.dialing import Dialer
 from broker.core.links import Links
 from broker.core.logs.log import TransactionalLog
 from broker.core.partition_changes import PartitionChanges
 from broker.core.peers import Peers
+from broker.core.remote_appends import RemoteAppends
 from broker.core.replica_ends import ReplicaEnds
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.steps import complete_in_steps
@@ -39,9 +42,10 @@ from broker.core.transactions.remote_admission import RemoteAdmission
 from broker.core.transactions.remote_markers import RemoteMarkers
 from broker.model.address import Address
 from broker.model.clock import SystemClock, monotonic_ns
-from broker.model.config import Config
+from broker.model.config import Config, inter_broker_listener
 from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import FORWARDING_CONNECTIONS_MAX
+from broker.model.listener import ListenerConfig, SecurityProtocol
 from broker.model.settings import RACK_AWARE
 from broker.server.cluster.controller import Office
 from broker.server.cluster.failed_logs import GivingUp
@@ -130,13 +134,19 @@ class Cluster:
         self._replicating: Replicating | None = None
         self._table: TopicTable | None = None
         self._known: _Known | None = None
-        self._nodes = Nodes(metadata, clock.monotonic_ms)
-        self.links = Links(self._nodes, _links_max)
+        self.dialer = Dialer()
+        listener = inter_broker_listener(config, config.listeners)
+        assert listener is not None  # else the configuration is refused
+        if listener.security.has_sasl:
+            self.dialer.log_in_with(login_to_brokers(config, listener))
+        self._listener = listener
+        self._nodes = Nodes(metadata, clock.monotonic_ms, listener=listener)
+        self.links = Links(self._nodes, _links_max, self.dialer)
         address_of = partial(self._nodes.address_of, protocol="kafka")
         # An answer waits for those before it on its connection: requests that wait for the other
         # broker's disk have one of their own, as in Kafka.
-        self._asking = Peers(address_of)
-        self._writing = Peers(address_of)
+        self._asking = Peers(address_of, self.dialer)
+        self._writing = Peers(address_of, self.dialer)
         metadata.when_changed(self._brokers_changed)
         self._something = asyncio.Event()  # has changed: the image, or the phase of the member
         metadata.when_changed(lambda _: self._something.set())
@@ -166,6 +176,10 @@ class Cluster:
             RemoteAdmission(self._broker_id, find_log, coordinator_of, self._asking),
             when_leaders_change,
         )
+
+    def remote_appends(self) -> RemoteAppends:
+        """Return what appends records of this broker to what others lead."""
+        return RemoteAppends(self.view.leader_of, self._writing)
 
     def _brokers_changed(self, delta: Delta) -> None:
         if delta.brokers:
@@ -245,10 +259,9 @@ class Cluster:
         settings = TopicSettings(image, partial(_replica_settings, configs))
         self._known = _Known(topics, configs, logs, settings, ends)
 
-    def advertise(self, addresses: Sequence[Address]) -> None:
+    def advertise(self, found: Iterable[tuple[Address, ListenerConfig]]) -> None:
         """Set the addresses that others see, before `run` of the member."""
-        endpoints = tuple(Endpoint(each.protocol, each.host, each.port) for each in addresses)
-        self._membership.advertise(endpoints)
+        self._membership.advertise(tuple([_endpoint(*each) for each in found]))
 
     def fence(self, turn: Turn) -> None:
         """Let the logs accept and acknowledge writes only while this broker is not fenced."""
@@ -307,11 +320,11 @@ class Cluster:
         lag_ms = self._config.integer("replica.lag.time.max.ms")
         self._in_sync = InSync(node, logs.led, native[0], settings, lag_ms)
         self._giving_up = GivingUp(node, logs.held, settings)
-        probing = Probing(node)
+        probing = Probing(node, self._listener, self.dialer)
         _throttle(native[0], known.configs.current)
         known.configs.when_altered(partial(_throttle, native[0]))
         address_of = partial(self._nodes.address_of, protocol="kafka")
-        fetching = Fetching.by(self._config, native, address_of, probing.suspect)
+        fetching = Fetching.by(self._config, native, address_of, probing.suspect, self.dialer)
         lose = None if self._directory is None else self._directory.lose
         self._replicating = Replicating(node, known.topics, cutting, fetching, lose)
         is_fencing_early = self._config.flag("polylog.early.fencing.enable")
@@ -421,3 +434,11 @@ def _links_max() -> int:
 
 def _random_start() -> int:
     return int.from_bytes(random_id()[:2], "big")
+
+
+def _endpoint(address: Address, listener: ListenerConfig) -> Endpoint:
+    if listener.security is SecurityProtocol.PLAINTEXT and address.protocol:
+        # Restricted to a wire protocol, which is its name but no other place for clients.
+        return Endpoint(address.protocol, address.host, address.port)
+    named = listener.name, listener.security.name
+    return Endpoint(address.protocol, address.host, address.port, *named)

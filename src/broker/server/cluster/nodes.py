@@ -13,6 +13,7 @@ from broker.model.limits import (
     TOPICS_LEARNED_AT_ONCE,
     TOPICS_UNKNOWN_MAX,
 )
+from broker.model.listener import UNSECURED, ListenerConfig
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.storage.metadata import topic_key
 
@@ -32,8 +33,10 @@ class Nodes:
         metadata: ClusterMetadata,
         monotonic_ms: Callable[[], int],
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        listener: ListenerConfig = UNSECURED,
     ) -> None:
-        """Keep the metadata, whose image changes, and a clock."""
+        """Keep the metadata, whose image changes, a clock, and the listener of brokers."""
+        self._listener = listener
         self._metadata = metadata
         self._monotonic_ms = monotonic_ms
         self._sleep = sleep
@@ -55,7 +58,10 @@ class Nodes:
     def address_of(self, broker_id: int, protocol: str) -> Address | None:
         """Return the address at which a registered broker serves a protocol."""
         broker = self._metadata.image.brokers.get(broker_id)
-        endpoint = None if broker is None else broker.registration.endpoint(protocol)
+        listener, security = self._listener.name, self._listener.security.name
+        endpoint = None
+        if broker is not None:
+            endpoint = broker.registration.endpoint(protocol, listener, security)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     async def follow(self, revision: int) -> None:

@@ -12,6 +12,8 @@ from broker.model.errors import ConfigError, DataDirError, StorageError, Unreach
 from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import CLUSTER_RETRY_MS, METADATA_START_SECONDS
 from broker.model.metadata_address import EtcdAddress
+from broker.model.secret import Secret
+from broker.model.secret_file import check_secret_file, read_password_file
 from broker.server.cluster.metadata import ClusterMetadata
 from broker.storage.checkpoints import store_seen
 from broker.storage.checkpoints.store_seen import StoreSeen
@@ -173,10 +175,9 @@ def _credentials(config: Config) -> Credentials | None:
     file = config.text_or_none("polylog.metadata.password.file")
     if file is None:
         raise ConfigError("polylog.metadata.user needs polylog.metadata.password.file")
-    try:
-        return Credentials(user, Path(file).read_text().rstrip("\n"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"polylog.metadata.password.file={file!r}: {error}") from None
+    return Credentials(
+        user, Secret(read_password_file(Path(file), "polylog.metadata.password.file"))
+    )
 
 
 def _tls(config: Config) -> ssl.SSLContext | None:
@@ -184,6 +185,8 @@ def _tls(config: Config) -> ssl.SSLContext | None:
     certificate = config.text_or_none("polylog.metadata.tls.certificate.file")
     if authority is None and certificate is None:
         return None
+    if certificate is not None:
+        check_secret_file(Path(certificate), "polylog.metadata.tls.certificate.file")
     try:
         context = ssl.create_default_context(cafile=authority)
         if certificate is not None:

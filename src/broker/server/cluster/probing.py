@@ -1,7 +1,7 @@
 """Notices at once when the process of another broker has died, and deletes its registration.
 
 What it decides by, and why that is safe, is in core/cluster/fencing.py. A connection of a watch
-carries nothing: the host of a process that dies closes it.
+carries nothing but its TLS handshake: the host of a process that dies closes it.
 """
 
 import asyncio
@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 from broker.core.cluster import fencing
 from broker.core.cluster.fencing import Connect, Fence, Wait, Watch
+from broker.core.dialing import KAFKA, Dialer
 from broker.core.scheduling.events import is_set_within
 from broker.core.service import Service
 from broker.model.address import WILDCARDS
 from broker.model.errors import StorageError
 from broker.model.limits import PROBE_CONNECT_SECONDS
+from broker.model.listener import UNSECURED, ListenerConfig
 from broker.server.cluster.node import Node
 
 _log = logging.getLogger(__name__)
@@ -35,9 +37,13 @@ class Probing(Service):
 
     name = "early fencing"
 
-    def __init__(self, node: Node) -> None:
-        """Watch nobody before `run`."""
+    def __init__(
+        self, node: Node, listener: ListenerConfig = UNSECURED, dialer: Dialer | None = None
+    ) -> None:
+        """Watch nobody before `run`; others are reached over the listener of brokers."""
         self._node = node
+        self._named = listener.name, listener.security.name
+        self._dialer = dialer or Dialer()
         self._something = asyncio.Event()  # has changed: the image, or this broker's registration
         self._watchers: dict[_Watched, _Watcher] = {}
         node.metadata.when_changed(lambda _: self._something.set())
@@ -66,13 +72,13 @@ class Probing(Service):
         for gone in self._watchers.keys() - wanted:
             self._watchers.pop(gone).end()
         for new in wanted - self._watchers.keys():
-            self._watchers[new] = _Watcher(self._node, new)
+            self._watchers[new] = _Watcher(self._node, new, self._dialer)
 
     def _wanted(self) -> set[_Watched]:
         brokers = self._node.metadata.image.brokers
         wanted = set()
         for each in fencing.watched(self._node.metadata.image, self._node.broker_id):
-            endpoint = brokers[each].registration.endpoint("kafka")
+            endpoint = brokers[each].registration.endpoint(KAFKA, *self._named)
             if endpoint is not None and endpoint.host not in WILDCARDS:
                 wanted.add(_Watched(each, brokers[each].epoch, endpoint.host, endpoint.port))
         return wanted
@@ -81,9 +87,10 @@ class Probing(Service):
 class _Watcher:
     """One registration, until it is gone."""
 
-    def __init__(self, node: Node, watched: _Watched) -> None:
+    def __init__(self, node: Node, watched: _Watched, dialer: Dialer) -> None:
         """Begin to watch."""
         self._node = node
+        self._dialer = dialer
         self._watched = watched
         self._place = (watched.host, watched.port)
         self._watch = Watch(node.clock.monotonic_ms())
@@ -122,7 +129,7 @@ class _Watcher:
         connection = _Connection(self._lost)
         try:
             async with asyncio.timeout(PROBE_CONNECT_SECONDS):
-                await asyncio.get_running_loop().create_connection(lambda: connection, *self._place)
+                await self._dialer.watch(lambda: connection, self._place, self._watched.host)
         except ConnectionRefusedError:
             self._watch.refused(clock.monotonic_ms())
         except (OSError, TimeoutError, UnicodeError):

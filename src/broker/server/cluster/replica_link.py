@@ -10,18 +10,20 @@ next attempt is made at once.
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from broker._native.log.turn import Turn
 from broker._native.replication.fetcher import ReplicaFetcher
 from broker._native.wire.poller import Poller
+from broker._native.wire.tls import TlsChannel
 from broker.core.cluster.writes import Item
+from broker.core.dialing import Dialer
 from broker.core.scheduling.events import is_set_within
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.config import Config
+from broker.model.errors import PeerError, Unreachable
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +45,7 @@ class Fetching(NamedTuple):
     bytes_max: int
     partition_bytes_max: int
     timeout_ms: int
+    dialer: Dialer = Dialer()
 
     @classmethod
     def by(
@@ -51,6 +54,7 @@ class Fetching(NamedTuple):
         native: tuple[Turn, Poller],
         address_of: Callable[[int], Address | None],
         suspect: Callable[[int], object],
+        dialer: Dialer,
     ) -> "Fetching":
         """Return what the broker's settings say."""
         return cls(
@@ -63,6 +67,7 @@ class Fetching(NamedTuple):
             config.integer("replica.fetch.response.max.bytes"),
             config.integer("replica.fetch.max.bytes"),
             config.integer("replica.socket.timeout.ms"),
+            dialer,
         )
 
     def fetcher(
@@ -179,8 +184,8 @@ class ReplicaLink:
             return False
         try:
             async with asyncio.timeout(limits.PEER_CONNECT_SECONDS):
-                connected = await connect(address)
-        except (OSError, TimeoutError, UnicodeError) as error:
+                connected, channel = await self._fetching.dialer.connect(address)
+        except (OSError, EOFError, TimeoutError, UnicodeError, PeerError, Unreachable) as error:
             self._note_failure(str(error) or "no connection in time")
             return False
         except Exception:  # noqa: BLE001 (whatever it is: the link must not end for ever)
@@ -188,7 +193,8 @@ class ReplicaLink:
             return False
         self._replies = self.fetcher.replies
         try:
-            self.fetcher.connect(self._fetching.poller, connected.fileno(), address.host)
+            tls = None if channel is None else TlsChannel(None, None, None, channel)
+            self.fetcher.connect(self._fetching.poller, connected.fileno(), address.host, tls)
         except OSError as error:  # no memory for it
             connected.close()
             self._note_failure(str(error))
@@ -204,25 +210,3 @@ class ReplicaLink:
                 "no connection to a leader, tried again: leader=%d partitions=%d reason=%s",
                 *(self.leader, self.fetcher.partitions, reason),
             )
-
-
-async def connect(address: Address) -> socket.socket:
-    """Return a connected socket that does not block; OSError if there is none."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    failure = OSError(f"no address of {address.host}")
-    for family, kind, number, _, place in found:
-        opened = socket.socket(family, kind, number)
-        try:
-            opened.setblocking(False)
-            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await loop.sock_connect(opened, place)
-        except OSError as error:
-            opened.close()
-            failure = error
-        except BaseException:
-            opened.close()
-            raise
-        else:
-            return opened
-    raise failure

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.model.address import PORT_MAX, Address
 from broker.model.config import Config
 from broker.model.errors import ConfigError
+from broker.model.listener import ListenerConfig
 from broker.server.sockets import bind_all
 
 if TYPE_CHECKING:
@@ -36,15 +37,27 @@ class Plan(NamedTuple):
     advertised: Sequence[Address | None]
 
 
+def first_of_kafka(listeners: Sequence[ListenerConfig]) -> int | None:
+    """Return the place of the first listener that speaks Kafka's protocol, None if none does."""
+    places = [place for place, each in enumerate(listeners) if each.address.protocol in _OF_KAFKA]
+    return places[0] if places else None
+
+
 def plan(config: Config, count: int) -> Plan:
     """Return the addresses of workers; ConfigError when they would clash."""
-    shared = config.listeners
-    places = [place for place, each in enumerate(shared) if each.protocol in _OF_KAFKA]
-    if not places:
+    shared = tuple(each.address for each in config.listeners)
+    place = first_of_kafka(config.listeners)
+    if place is None:
         raise ConfigError(
             "polylog.workers needs a listener for Kafka clients: they find the workers' own ports"
         )
-    first = shared[places[0]]
+    first = shared[place]
+    of_kafka = [each for each in config.listeners if each.address.protocol in _OF_KAFKA]
+    if len({each.security for each in of_kafka}) > 1:
+        raise ConfigError(
+            "polylog.workers needs listeners for Kafka clients of one security protocol: the"
+            " workers' own ports, which all clients find, have that of the first"
+        )
     ports = [first.port + 1 + index if first.port else 0 for index in range(count)]
     taken = {each.port for each in shared if each.port}
     clash = next((port for port in ports if port > PORT_MAX or port in taken), None)
@@ -56,12 +69,12 @@ def plan(config: Config, count: int) -> Plan:
         )
     own = [first._replace(port=port) for port in ports]
     advertised: list[Address | None] = [None] * count
-    if config.advertised_listeners:
-        known = config.advertised_listeners[places[0]]
+    known = config.listeners[place].advertised
+    if known is not None:
         if known.port + count > PORT_MAX:
             raise ConfigError(f"advertised.listeners: no ports for {count} workers after {known}")
         advertised = [known._replace(port=known.port + 1 + index) for index in range(count)]
-    return Plan(shared, places[0], own, advertised)
+    return Plan(shared, place, own, advertised)
 
 
 class Ports:

@@ -213,6 +213,7 @@ TOPIC_CONFIGS = b"conf/topic/"
 BROKER_CONFIGS = b"conf/broker/"
 GROUP_CONFIGS = b"conf/group/"
 DELETED_TOPICS = b"deleted/"
+SECURITY = b"security/"
 WORKERS = b"workers"  # ids of the brokers that share a data directory (server/workers/layout.py)
 
 
@@ -244,3 +245,8 @@ def broker_config_key(name: str) -> bytes:
 def group_config_key(group_id: str) -> bytes:
     """Return the key of a group's own configuration."""
     return GROUP_CONFIGS + group_id.encode()
+
+
+def security_key(kind: str, name: str) -> bytes:
+    """Return the key of an entry of one kind (core/cluster/security_entries.py)."""
+    return SECURITY + f"{kind}/{name}".encode()

@@ -2,11 +2,31 @@ package main
 
 import (
 	"context"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
+
+// login returns the options of a login, from the environment: SASL=MECHANISM:USER:PASSWORD.
+func login() []kgo.Opt {
+	parts := strings.SplitN(os.Getenv("SASL"), ":", 3)
+	if len(parts) < 3 {
+		return nil
+	}
+	user, password := parts[1], parts[2]
+	mechanisms := map[string]sasl.Mechanism{
+		"PLAIN":         plain.Auth{User: user, Pass: password}.AsMechanism(),
+		"SCRAM-SHA-256": scram.Auth{User: user, Pass: password}.AsSha256Mechanism(),
+		"SCRAM-SHA-512": scram.Auth{User: user, Pass: password}.AsSha512Mechanism(),
+	}
+	return []kgo.Opt{kgo.SASL(mechanisms[parts[0]])}
+}
 
 type franz struct {
 	address string
@@ -15,11 +35,11 @@ type franz struct {
 }
 
 func openFranz(address string) (library, error) {
-	client, err := kgo.NewClient(
+	client, err := kgo.NewClient(append(login(),
 		kgo.SeedBrokers(address),
 		kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
 		kgo.MetadataMinAge(100*time.Millisecond), // What it remembers of topics is soon too old.
-	)
+	)...)
 	if err != nil {
 		return nil, err
 	}
@@ -58,13 +78,13 @@ func (f *franz) produce(ctx context.Context, topic string, values []string) erro
 }
 
 func (f *franz) read(ctx context.Context, group, topic string, count int) ([]string, error) {
-	consumer, err := kgo.NewClient(
+	consumer, err := kgo.NewClient(append(login(),
 		kgo.SeedBrokers(f.address),
 		kgo.ConsumerGroup(group),
 		kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
-	)
+	)...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,5 @@
 // Clients written in Go, asked for the same things: LIBRARY admin|group ADDRESS TOPIC, or a load on a
-// cluster (load.go).
+// cluster (load.go), or a client with TLS and a login (secured.go).
 //
 // What they saw is printed as lines name=value, the same ones for every library.
 package main
@@ -37,6 +37,10 @@ func main() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	if os.Args[2] == "secured" {
+		runSecured(ctx, os.Args[3], os.Args[4], os.Args[5], os.Args[6:])
+		return
+	}
 	opened := map[string]func(string) (library, error){"franz-go": openFranz, "sarama": openSarama}
 	client, err := opened[os.Args[1]](os.Args[3])
 	check(err)

@@ -19,6 +19,7 @@ from broker.core.cluster.records import (
     Registration,
     TopicRecord,
 )
+from broker.core.cluster.security_entries import Kind
 from broker.core.cluster.slices import complete
 from broker.model.errors import StorageError
 from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP
@@ -52,6 +53,7 @@ def content(image: ClusterImage) -> dict[str, Any]:
     return {
         **{name: getattr(image, name) for name in image.__slots__ if name[0] != "_"},
         "counts": (counts.replicas, counts.preferred, counts.leaders),
+        "security": {kind: dict(image.security.entries(kind)) for kind in Kind},
     }
 
 
@@ -116,6 +118,8 @@ def random_operation(rng: Random) -> Put | Delete:
             DeletedTopic("a", 1, (), rng.randrange(9))
         ),
         records.CLUSTER: records.cluster_value("c"),
+        metadata.security_key("acl", str(rng.randrange(4))): str(rng.random()).encode(),
+        metadata.security_key("newer", "a"): b"whatever",
         b"node/1": b"whatever",
     }
     key = rng.choice(list(keys))

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from broker._native.wire.relay import RelayEvent
+from broker.core.security import Security
 from broker.core.session import Session
 from broker.protocols.cursus import relays
+from broker.protocols.cursus.grammar import Command
 from broker.protocols.cursus.relays import open_relay
 from tests.support.scripted_upstream import Answered, Upstream, clustered
 
@@ -36,7 +38,7 @@ class FakeRelay:
 
 
 def _session() -> Session:
-    broker: Any = SimpleNamespace(node_id=1)
+    broker: Any = SimpleNamespace(node_id=1, security=Security())
     broker._replace = lambda **fields: SimpleNamespace(**{**vars(broker), **fields})
     return Session(broker, "192.0.2.7", "here.example", 9092)
 
@@ -73,7 +75,7 @@ def _relayed(
             session.broker = clustered(session.broker, upstream.address)
             assert session.broker.links is not None
             session.broker.links._streams = streams
-            command = SimpleNamespace(is_positional=is_positional)
+            command = Command("STREAM", {"topic": "t"}, is_positional=is_positional)
             request: Any = SimpleNamespace(session=session, command=command, body=STREAM)
             open_relay(request, 2)
             await work(made[0], upstream)

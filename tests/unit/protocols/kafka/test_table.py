@@ -55,8 +55,8 @@ def test_every_version_of_kafka_4_3_is_advertised(key: int) -> None:
 
 @pytest.mark.parametrize("key", range(19))
 def test_apis_used_by_clients_from_0_8_to_0_10_are_advertised_from_version_0(key: int) -> None:
-    """Old librdkafka requires single old versions; 4-7 and 17 are not served."""
-    if key in {4, 5, 6, 7, 17}:
+    """Old librdkafka requires single old versions; 4-7 are not served."""
+    if key in {4, 5, 6, 7}:
         assert key not in table.APIS
     else:
         assert table.APIS[key].versions.start == 0

@@ -9,6 +9,7 @@ import pytest
 
 from broker._native.protocols.rustlog.counters import RustLogCounters
 from broker.core.groups.commands.offsets import CommitResponse, FetchOffsetsResponse
+from broker.core.security import Security
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.model.limits import RUSTLOG_LAGS_MAX
@@ -80,7 +81,9 @@ def topics(**logs: Any) -> Topics:
 def call(groups: Groups, *, is_json: bool = False) -> Call:
     """Return the context of a request."""
     known = topics(topic=log(10), __consumer_offsets=log(0))
-    broker: Any = SimpleNamespace(groups=groups, clock=Clock(), topics=known, links=None)
+    broker: Any = SimpleNamespace(
+        groups=groups, clock=Clock(), topics=known, links=None, security=Security()
+    )
     session = Session(broker, "192.0.2.7", "broker.example", 9092)
     return Call(session, Json() if is_json else Binary(), RustLogCounters(), Lags())
 

@@ -28,7 +28,7 @@ _ID = load().integer("node.id")
 class FakePeers:
     """One connection per broker: an answer waits for those before it; markers wait for a disk."""
 
-    def __init__(self, _address_of: object) -> None:
+    def __init__(self, _address_of: object, _dialer: object) -> None:
         self.before: asyncio.Event | None = None
 
     async def call(

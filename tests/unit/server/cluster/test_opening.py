@@ -240,6 +240,7 @@ def test_a_store_that_does_not_answer_is_waited_for(
 def test_a_user_that_etcd_refuses_is_told_which_settings_are_wrong(tmp_path: Path) -> None:
     etcd = Etcd(tmp_path / "etcd")
     password = tmp_path / "password"
+    password.touch(0o600)
 
     async def enable() -> None:
         admin = Gateway(etcd.endpoints)
@@ -276,6 +277,7 @@ def test_certificates_that_one_side_does_not_trust_are_named_at_once(tmp_path: P
     tls = authority.client_context(authority.issue("member"))
     etcd = Etcd(tmp_path / "etcd", options=options, tls=tls)
     both = tmp_path / "client.pem"
+    both.touch(0o600)
     both.write_text(client.certificate.read_text() + client.key.read_text())
     ours = f"polylog.metadata.tls.ca.file={authority.own.certificate}"
     foreign = Authority(tmp_path, "other").own.certificate

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from broker.core.dialing import Dialer, connect
 from broker.model.address import Address
-from broker.server.cluster import replica_link
-from broker.server.cluster.replica_link import Fetching, ReplicaLink, connect
+from broker.server.cluster.replica_link import Fetching, ReplicaLink
 from tests.support.native_log import TOPIC_ID
 from tests.support.replica_side import Side
 
@@ -43,7 +43,7 @@ class Attempts:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.times: list[float] = []
-        monkeypatch.setattr(replica_link, "connect", self._refuse)
+        monkeypatch.setattr(Dialer, "connect", self._refuse)
 
     async def _refuse(self, _address: Address) -> Any:
         self.times.append(asyncio.get_running_loop().time())

@@ -10,16 +10,19 @@ that starts at them is answered with an error that has their offsets and the off
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from fnmatch import translate
 from re import compile as compile_pattern
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from broker._native.protocols.cursus.frames import CursusFrame
 from broker.codec.headers import scan_headers
+from broker.core import access
 from broker.core.forwarding import check_led, leader_to_ask
 from broker.core.logs.log import Log
 from broker.core.logs.reading import UNREADABLE, Unreadable, decompress_records
 from broker.core.scheduling.steps import in_steps, next_step
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.topics.lookup import log_of
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
@@ -29,13 +32,14 @@ from broker.model.limits import (
     PARTITIONS_ANSWERED_PER_STEP,
     REGEX_MATCHES_PER_SLICE,
 )
-from broker.protocols.cursus import members
+from broker.model.security_limits import CURSUS_TOPICS_PER_COMMAND
+from broker.protocols.cursus import members, permissions
 from broker.protocols.cursus.errors import OutOfRangeError, RefusedError
 from broker.protocols.cursus.forwarding import forwarded
 from broker.protocols.cursus.grammar import encoded
 from broker.protocols.cursus.handlers.offsets import committed_offset
 from broker.protocols.cursus.merging import merged
-from broker.protocols.cursus.reads import LATEST, Read, consume_of
+from broker.protocols.cursus.reads import LATEST, ONLY, Read, consume_of, consume_text, only_of
 from broker.protocols.cursus.requests import Request, having_partition, is_pattern
 
 if TYPE_CHECKING:
@@ -61,6 +65,14 @@ class _Source(NamedTuple):
 async def handle(request: Request) -> bytes:
     """Return the available records, or an empty batch; wait up to `wait_ms` for the first one."""
     wanted = consume_of(request.command)
+    if not is_pattern(wanted.name):
+        keyword = request.command.keyword
+        permissions.check_read(request.session, keyword, wanted.name, wanted.group)
+    elif wanted.group:
+        permissions.check(
+            request.session,
+            *(request.command.keyword, Operation.READ, ResourceType.GROUP, wanted.group),
+        )
     topic = request.broker.topics.get(wanted.name)
     if topic is not None:
         check_led(request.session, topic, wanted.partition)
@@ -70,7 +82,11 @@ async def handle(request: Request) -> bytes:
     if not others:
         return await _read_here(request, wanted)
     wait = wanted.wait_ms / 1000
-    asked = (forwarded(request.session, each, request.body, wait_seconds=wait) for each in others)
+    asked = (
+        forwarded(request.session, each, frame, wait_seconds=wait)
+        for each, names in others.items()
+        for frame in _parts(request, names)
+    )
     frames = await asyncio.gather(_read_here(request, wanted), *asked)
     return merged(
         frames,
@@ -80,18 +96,32 @@ async def handle(request: Request) -> bytes:
     )
 
 
-async def _others(request: Request, wanted: Read) -> list[int]:
-    """Return the other brokers that lead the partition of a topic that matches a pattern."""
+async def _others(request: Request, wanted: Read) -> dict[int, list[str]]:
+    """Return the topics that match a pattern, by the other broker that leads their partition."""
     session = request.session
+    found: dict[int, list[str]] = {}
     if session.broker.links is None or session.is_forwarded or not is_pattern(wanted.name):
-        return []
-    found = set()
+        return found
     topics = await matching(request, wanted.name)
     async for topic in in_steps(topics, PARTITIONS_ANSWERED_PER_STEP):
         leader = leader_to_ask(session, topic, wanted.partition)
         if leader is not None:
-            found.add(leader)
-    return sorted(found)
+            found.setdefault(leader, []).append(topic.name)
+    return found
+
+
+def _parts(request: Request, names: list[str]) -> Iterator[bytes]:
+    """Yield what another broker is asked for these topics.
+
+    It does not know whose request it is. Where ACLs decide it is told which of the topics that
+    match the client may read, in as many commands as that takes.
+    """
+    if request.broker.security.authorizer is None:
+        yield request.body
+        return
+    for first in range(0, len(names), CURSUS_TOPICS_PER_COMMAND):
+        listed = ",".join(names[first : first + CURSUS_TOPICS_PER_COMMAND])
+        yield encoded(f"{consume_text(request.command)} {ONLY}={listed}")
 
 
 async def _read_here(request: Request, wanted: Read) -> bytes:
@@ -151,11 +181,15 @@ async def matching(request: Request, name: str) -> list[Topic]:
     # Only * and ? are special here. fnmatch would also interpret [, which no topic's name contains.
     if "[" in name:
         return []
+    only = only_of(request.command) if request.session.is_forwarded else None
     matches = compile_pattern(translate(name)).match
     return [
         topic
         async for topic in in_steps(topics, REGEX_MATCHES_PER_SLICE)
-        if not topic.is_internal and matches(topic.name)
+        if not topic.is_internal
+        and matches(topic.name)
+        and (only is None or topic.name in only)
+        and access.may_read(request.session, topic.name)
     ]
 
 

@@ -9,6 +9,7 @@ import json
 from datetime import UTC, datetime
 from typing import Final
 
+from broker.core import access
 from broker.core.groups.commands.assigned import (
     AssignedCall,
     AssignedError,
@@ -19,9 +20,11 @@ from broker.core.groups.commands.assigned import (
 )
 from broker.core.groups.commands.listing import ListGroupsRequest
 from broker.core.scheduling.steps import ascending, in_parts, in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode
 from broker.model.limits import NAMES_READ_PER_STEP
+from broker.protocols.cursus import permissions
 from broker.protocols.cursus.errors import checked
 from broker.protocols.cursus.forwarding import groups_elsewhere
 from broker.protocols.cursus.grammar import generation_of
@@ -48,6 +51,7 @@ async def subscribe(request: Request) -> str:
     group = command.get("group")
     if not group:
         group = DEFAULT_GROUP if command.is_positional else command.need("group")
+    permissions.check_read(request.session, command.keyword, topic.name, group)
     await _check_topic(request, topic, group)
     return f"OK topic={topic.name} group={group} subscribed=true"
 
@@ -167,6 +171,12 @@ def _time(wall_ms: int) -> str:
 async def list_groups(request: Request) -> str:
     """Return the names of this protocol's groups, sorted."""
     groups = await request.groups()
+    session = request.session
+    sees_all = access.may_cluster(session, Operation.DESCRIBE)
+
+    def may_see(group: str) -> bool:
+        return sees_all or access.may(session, Operation.DESCRIBE, ResourceType.GROUP, group)
+
     found: list[str] = []
     for number in groups.within_reach():
         answer = await groups.list_groups(number, ListGroupsRequest())
@@ -178,6 +188,7 @@ async def list_groups(request: Request) -> str:
             if each.protocol_type == AssignedProtocol.CURSUS.value
         ]
     found += await groups_elsewhere(request.session)
+    found = [each async for each in in_steps(found, NAMES_READ_PER_STEP) if may_see(each)]
     names: list[str] = []
     async for part in in_parts(await ascending(found, NAMES_READ_PER_STEP), NAMES_READ_PER_STEP):
         names += part

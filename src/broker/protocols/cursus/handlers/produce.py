@@ -24,6 +24,7 @@ from broker.core.forwarding import check_led
 from broker.core.logs.log import Log
 from broker.core.logs.partition import until_acknowledged
 from broker.core.scheduling.steps import next_step
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import log_of
 from broker.core.topics.topic import Topic
@@ -37,6 +38,7 @@ from broker.model.limits import (
     CURSUS_RUNS_PER_BATCH_MAX,
 )
 from broker.protocols.base import Answer, Immediate
+from broker.protocols.cursus import permissions
 from broker.protocols.cursus.acks import UNACKNOWLEDGED, Sent, failed, stored
 from broker.protocols.cursus.connections import address_of
 from broker.protocols.cursus.errors import (
@@ -89,7 +91,9 @@ async def batch(found: CursusBatch, session: Session, state: ProtocolState) -> I
     try:
         if acks is None:
             raise RefusedError("invalid_acks", value=decoded(found.acks))
-        topic = writable(broker, decoded(found.topic))
+        name = decoded(found.topic)
+        permissions.check(session, "batch", Operation.WRITE, ResourceType.TOPIC, name)
+        topic = writable(broker, name)
         if found.count == 0:
             raise RefusedError("broker_error", detail="empty batch messages")
         check_partition(topic, found.partition)

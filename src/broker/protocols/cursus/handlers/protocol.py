@@ -6,6 +6,7 @@ from typing import Final
 from broker.core.forwarding import coordinator_to_ask, transaction_coordinator_to_ask
 from broker.model.errors import RequestError
 from broker.protocols.cursus.connections import host_of, leader_address
+from broker.protocols.cursus.credentials import log_in
 from broker.protocols.cursus.errors import CLASSES, RefusedError
 from broker.protocols.cursus.grammar import TRANSACTION_NAMES, integer, partition_of
 from broker.protocols.cursus.holders import inner_name
@@ -64,10 +65,11 @@ async def negotiate(request: Request) -> str:
 
 
 async def authenticate(request: Request) -> str:
-    """Accept any principal and token: there is no authentication."""
-    principal = request.command.get("principal")
-    if not principal or not request.command.get("token"):
+    """Let the connection act for another user than before; without a login it is refused."""
+    principal, token = request.command.get("principal"), request.command.get("token")
+    if not principal or not token:
         raise RefusedError("invalid_auth", command="AUTH")
+    await log_in(request.session, principal, token)
     return f"OK principal={principal} authenticated=true"
 
 
@@ -118,7 +120,7 @@ async def cluster_status(request: Request) -> str:
 
 def _brokers(request: Request) -> list[dict[str, object]]:
     session = request.session
-    known = session.broker.cluster.brokers(session.listener_host, session.listener_port)
+    known = session.broker.cluster.brokers(*session.reached)
     return [
         {"id": each.broker_id, "address": leader_address(session, each.broker_id)} for each in known
     ]

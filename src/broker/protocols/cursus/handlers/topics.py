@@ -4,9 +4,11 @@ import json
 from textwrap import indent
 from typing import TYPE_CHECKING, Final
 
+from broker.core import access
 from broker.core.forwarding import answered_here, check_led
 from broker.core.logs.log import Log
 from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import log_of
 from broker.core.topics.rules import DEFAULT, NewPartitions, NewTopic, check_name
@@ -18,6 +20,7 @@ from broker.model.limits import (
     PARTITIONS_ANSWERED_PER_STEP,
 )
 from broker.model.own_config import Alteration, AlterOp
+from broker.protocols.cursus import permissions
 from broker.protocols.cursus.connections import address_of, leader_address
 from broker.protocols.cursus.errors import RefusedError, quoted
 from broker.protocols.cursus.forwarding import offsets_elsewhere
@@ -43,6 +46,10 @@ async def create(request: Request) -> str:
     count = _partitions(command.get("partitions"))
     changes, factor = alterations(command), replication_factor(command)
     topic = request.broker.topics.get(name)
+    if topic is None:
+        permissions.check_creation(request.session, command.keyword, name)
+    else:
+        _check_change(request, topic, count, changes)
     try:
         if topic is None:
             topic = await _create(request, NewTopic(name, count or PARTITIONS, factor), changes)
@@ -92,7 +99,27 @@ async def _create(request: Request, new: NewTopic, changes: list[Alteration]) ->
         topic = topics.get(new.name)  # another client may have created it meanwhile
         if topic is None or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
+        _check_change(request, topic, new.partitions, changes)
         return await _change(request, topic, new.partitions, changes)
+
+
+def _check_change(
+    request: Request, topic: Topic, count: int | None, changes: list[Alteration]
+) -> None:
+    """Raise RefusedError unless the client may make these changes, and know of the topic.
+
+    Who may neither describe nor create it is refused as if it did not exist.
+    """
+    if not access.may_describe(request.session, topic):
+        permissions.check_creation(request.session, request.command.keyword, topic.name)
+    needed = {Operation.DESCRIBE}
+    if changes:
+        needed.add(Operation.ALTER_CONFIGS)
+    if count is not None and count > topic.partition_count:
+        needed.add(Operation.ALTER)
+    keyword = request.command.keyword
+    for operation in sorted(needed):
+        permissions.check(request.session, keyword, operation, ResourceType.TOPIC, topic.name)
 
 
 async def _change(
@@ -137,7 +164,7 @@ async def list_topics(request: Request) -> str:
         return f"OK topic={topic.name} partitions={topic.partition_count}"
     names: list[str] = []
     async for part in in_parts(request.broker.topics, NAMES_READ_PER_STEP):
-        names += [topic.name for topic in part]
+        names += [topic.name for topic in part if access.may_describe(request.session, topic)]
     return f"OK count={len(names)} topics={','.join(names)}"
 
 

@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.core.transactions.commands import AddRequest, Producer
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import transactions
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_group, on_transaction
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -29,4 +31,10 @@ async def handle(
     return {"error_code": transactions.number(code, knows_fencing=request.version >= _FENCED_SINCE)}
 
 
-API = Api(25, "AddOffsetsToTxn", range(5), handle)
+API = Api(
+    25,
+    "AddOffsetsToTxn",
+    range(5),
+    handle,
+    (on_transaction(Operation.WRITE), on_group(Operation.READ)),
+)

@@ -6,7 +6,9 @@ v5 between each other, and any client may.
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.scheduling.steps import ascending, in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import check_exists, topic_by_name
 from broker.core.topics.topic import TRANSACTIONS_TOPIC
@@ -21,6 +23,7 @@ from broker.model.limits import (
 )
 from broker.protocols.kafka import transactions
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import topics_of, unique_partitions
 
 if TYPE_CHECKING:
@@ -43,8 +46,9 @@ async def handle(
             body["v3_and_below_producer_epoch"],
         )
         places = await _places(body["v3_and_below_topics"])
-        codes = await _add(session, producer, places, client_version=0)
+        codes = await _add_of_client(session, producer, places)
         return {"results_by_topic_v3_and_below": await _results(request, codes)}
+    access.check_cluster(session, Operation.CLUSTER_ACTION)  # of brokers alone
     return {
         "results_by_transaction": [
             await _transaction(request, session, each)
@@ -71,6 +75,32 @@ async def _transaction(
     else:  # of the broker that leads them, for a producer of KIP-890
         codes = await _add(session, producer, places, client_version=EPOCH_BUMP_VERSION)
     return {"transactional_id": transactional_id, "topic_results": await _results(request, codes)}
+
+
+async def _add_of_client(
+    session: Session, producer: Producer, places: list[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    """Add partitions, all of which the client must be allowed to write."""
+    try:
+        kind = ResourceType.TRANSACTIONAL_ID
+        access.check(session, Operation.WRITE, kind, producer.transactional_id)
+    except RequestError as error:
+        return dict.fromkeys(places, error.code)
+    refused: dict[TopicPartition, ErrorCode] = {}
+    async for place in in_steps(places, PARTITIONS_ANSWERED_PER_STEP):
+        try:
+            access.check_topic(session, Operation.WRITE, place[0])
+        except RequestError as error:
+            refused[place] = error.code
+    if not refused:
+        return await _add(session, producer, places, client_version=0)
+    # Partitions that do not exist are told apart also if others are refused.
+    found = {
+        place: _refusal(session, place) or ErrorCode.OPERATION_NOT_ATTEMPTED
+        async for place in in_steps(places, PARTITIONS_ANSWERED_PER_STEP)
+        if place not in refused
+    }
+    return found | refused
 
 
 async def _add(
@@ -119,4 +149,13 @@ async def _results(
     return await topics_of(rows, lambda name, its: {"name": name, "results_by_partition": its})
 
 
-API = Api(24, "AddPartitionsToTxn", range(6), handle)
+API = Api(
+    24,
+    "AddPartitionsToTxn",
+    range(6),
+    handle,
+    (
+        *on_each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, ResourceType.TOPIC),
+        *on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ),
+)

@@ -8,11 +8,13 @@ loggers cannot be altered with this API: naming one level would reset all others
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.model.own_config import ConfigChange, OwnConfig
 from broker.protocols.kafka.alterations import alter, check_values
 from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.configs import Resource
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -43,4 +45,10 @@ def _replacement(resource: "bodies.AlterConfigsRequestResource") -> ConfigChange
     return replace
 
 
-API = Api(33, "AlterConfigs", range(3), handle)
+API = Api(
+    33,
+    "AlterConfigs",
+    range(3),
+    handle,
+    on_each(Operation.ALTER_CONFIGS, ResourceType.TOPIC, ResourceType.CLUSTER, ResourceType.GROUP),
+)

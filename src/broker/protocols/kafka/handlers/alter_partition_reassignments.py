@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.core.topics.lookup import check_exists, topic_by_name
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, outcome, refuse_with_message
+from broker.protocols.kafka.operations import on_cluster
 from broker.protocols.kafka.partitions import answer_partitions
 
 if TYPE_CHECKING:
@@ -90,4 +92,11 @@ def _check_only_replica(
         )
 
 
-API = Api(45, "AlterPartitionReassignments", range(2), handle, refuse_with_message)
+API = Api(
+    45,
+    "AlterPartitionReassignments",
+    range(2),
+    handle,
+    (on_cluster(Operation.ALTER),),
+    refuse_with_message,
+)

@@ -6,12 +6,15 @@ Kafka the directory is checked before the partition.
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
-from broker.model.errors import ErrorCode
+from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import topics_of
 
 if TYPE_CHECKING:
@@ -22,6 +25,11 @@ async def handle(
     request: "Request[bodies.AlterReplicaLogDirsRequest]", session: Session
 ) -> "bodies.AlterReplicaLogDirsResponse":
     """Return a result for each partition; none is moved."""
+    refusal = ErrorCode.NONE
+    try:
+        access.check_cluster(session, Operation.ALTER)
+    except RequestError as error:
+        refusal = error.code
     own = str(session.broker.config.data_dir)
     results: dict[str, list[bodies.AlterReplicaLogDirsResponsePartition]] = {}
     named = (
@@ -33,8 +41,10 @@ async def handle(
     async for path, name, partition in in_steps(named, PARTITIONS_ANSWERED_PER_STEP):
         answers = results.setdefault(name, [])
         if partition is not None:
-            is_own = path == own
-            code = _error(session, name, partition) if is_own else ErrorCode.LOG_DIR_NOT_FOUND
+            code = refusal
+            if refusal is ErrorCode.NONE:
+                is_own = path == own
+                code = _error(session, name, partition) if is_own else ErrorCode.LOG_DIR_NOT_FOUND
             answers.append({"partition_index": partition, "error_code": errors.number(code)})
     return {
         "results": await topics_of(
@@ -50,4 +60,11 @@ def _error(session: Session, name: str, partition: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
-API = Api(34, "AlterReplicaLogDirs", range(3), handle, lambda _: {"results": []})
+API = Api(
+    34,
+    "AlterReplicaLogDirs",
+    range(3),
+    handle,
+    on_each(Operation.ALTER, ResourceType.CLUSTER),
+    lambda _: {"results": []},
+)

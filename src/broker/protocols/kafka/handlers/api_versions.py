@@ -41,7 +41,7 @@ def build(advertised: "Callable[[], list[bodies.ApiVersionsResponseApiKey]]") ->
             "finalized_features": features.finalized(),
         }
 
-    return Api(KEY, "ApiVersions", range(5), handle)
+    return Api(KEY, "ApiVersions", range(5), handle, ())
 
 
 def unsupported(api_keys: "list[bodies.ApiVersionsResponseApiKey]") -> "bodies.ApiVersionsResponse":

@@ -1,16 +1,20 @@
 """ConsumerGroupDescribe, v0-1. v1 says which members speak the classic protocol (KIP-1099)."""
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.groups.commands.consumer import ConsumerGroupDescription, DescribedConsumerMember
 from broker.core.groups.records.consumer import Partitions
 from broker.core.scheduling.steps import StepBudget, in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
-from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
+from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Request, unique
-from broker.protocols.kafka.operations import GROUP_OPERATIONS, NOT_ASKED
+from broker.protocols.kafka.api import Api, Request, message, unique
+from broker.protocols.kafka.operations import NOT_ASKED, authorized, on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -29,13 +33,30 @@ async def handle(
     groups = session.broker.groups
     wanted = await unique(request.body["group_ids"])
     is_asked = request.body["include_authorized_operations"]
-    operations = GROUP_OPERATIONS if is_asked else NOT_ASKED
-    return {
-        "groups": [
-            await _group(await groups.consumer_group_describe(group_id), operations)
-            async for group_id in in_steps(wanted, 1)
-        ]
-    }
+
+    async def describe(group_id: str) -> "bodies.ConsumerGroupDescribeResponseGroup":
+        group = ConsumerGroupDescription(ErrorCode.NONE, group_id)
+        try:
+            access.check_group(session, Operation.DESCRIBE, group_id)
+            group = await groups.consumer_group_describe(group_id)
+            await _check_topics(session, group)
+        except RequestError as error:
+            refused = ConsumerGroupDescription(error.code, group_id, message(error) or "")
+            return await _group(refused, NOT_ASKED)
+        is_shown = is_asked and group.error is ErrorCode.NONE
+        operations = authorized(session, ResourceType.GROUP, group_id, is_asked=is_shown)
+        return await _group(group, operations)
+
+    return {"groups": [await describe(group_id) async for group_id in in_steps(wanted, 1)]}
+
+
+async def _check_topics(session: Session, group: ConsumerGroupDescription) -> None:
+    """Raise RequestError if a member subscribes to, or has, a topic that may not be described."""
+    if session.broker.security.authorizer is None:
+        return
+    names = (name for each in group.members for name in each.member.topic_names)
+    async for name in in_steps(chain(group.topic_names.values(), names), NAMES_READ_PER_STEP):
+        access.check_topic(session, Operation.DESCRIBE, name)
 
 
 async def _group(
@@ -92,4 +113,10 @@ def _assignment(
     }
 
 
-API = Api(69, "ConsumerGroupDescribe", range(2), handle)
+API = Api(
+    69,
+    "ConsumerGroupDescribe",
+    range(2),
+    handle,
+    on_each(Operation.DESCRIBE, ResourceType.GROUP, ResourceType.TOPIC),
+)

@@ -1,29 +1,52 @@
 """CreateAcls, v0-3. v1 pattern type; v2 flexible; v3 users as resources.
 
-There is no authorizer, so there are no ACLs.
+An entry that is there already is created without effect. Entries are in force on this broker when
+the response is sent, on others once they have followed the metadata store.
 """
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
+from broker.core.security import acl_changes
+from broker.core.security.acls import Acl, Operation, ResourceType
 from broker.core.session import Session
-from broker.model.errors import ErrorCode
-from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Request
-from broker.protocols.kafka.handlers.describe_acls import NO_AUTHORIZER
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.kafka import acl_fields
+from broker.protocols.kafka.api import Api, Request, outcome
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
 
 
-def handle(
-    request: "Request[bodies.CreateAclsRequest]", _session: Session
+async def handle(
+    request: "Request[bodies.CreateAclsRequest]", session: Session
 ) -> "bodies.CreateAclsResponse":
-    """Return SECURITY_DISABLED for each ACL: it would not be enforced."""
-    refused: bodies.CreateAclsResponseResult = {
-        "error_code": errors.number(ErrorCode.SECURITY_DISABLED),
-        "error_message": NO_AUTHORIZER,
-    }
-    return {"results": [refused for _ in request.body["creations"]]}
+    """Create each entry; an invalid one does not affect the others."""
+    wanted = request.body["creations"]
+    try:
+        acl_fields.authorizer(session)
+        parsed = [_parsed(each) for each in wanted]
+        acls = [each for each in parsed if isinstance(each, Acl)]
+        detail = "; ".join(f"create {acl}" for acl in acls)
+        access.check_cluster(session, Operation.ALTER, detail=detail)
+        await acl_changes.create(session.broker.metadata, acls)
+    except ValueError:
+        return {"results": [{**outcome(_UNKNOWN)} for _ in wanted]}
+    except RequestError as error:
+        return {"results": [{**outcome(error)} for _ in wanted]}
+    refusals = [each if isinstance(each, RequestError) else None for each in parsed]
+    return {"results": [{**outcome(each)} for each in refusals]}
 
 
-API = Api(30, "CreateAcls", range(4), handle)
+def _parsed(wanted: "bodies.CreateAclsRequestCreation") -> Acl | RequestError:
+    try:
+        return acl_fields.new_acl(wanted)
+    except RequestError as error:
+        return error
+
+
+_UNKNOWN = RequestError(
+    ErrorCode.UNKNOWN_SERVER_ERROR, "a type, pattern, operation or permission is for filters only"
+)
+API = Api(30, "CreateAcls", range(4), handle, on_each(Operation.ALTER, ResourceType.CLUSTER))

@@ -2,9 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
+from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, call_in_turns, unique
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -15,7 +19,15 @@ async def handle(
 ) -> "bodies.DeleteGroupsResponse":
     """Delete each group with all its offsets."""
     group_ids = await unique(request.body["groups_names"])
-    codes = await call_in_turns(session.broker.groups.delete_group, group_ids)
+
+    async def delete(group_id: str) -> ErrorCode:
+        try:
+            access.check_group(session, Operation.DELETE, group_id)
+        except RequestError as error:
+            return error.code
+        return await session.broker.groups.delete_group(group_id)
+
+    codes = await call_in_turns(delete, group_ids)
     return {
         "results": [
             {"group_id": group_id, "error_code": errors.number(code)}
@@ -24,4 +36,4 @@ async def handle(
     }
 
 
-API = Api(42, "DeleteGroups", range(3), handle)
+API = Api(42, "DeleteGroups", range(3), handle, on_each(Operation.DELETE, ResourceType.GROUP))

@@ -8,15 +8,18 @@ the request waits timeout_ms at most.
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.logs.log import Log
 from broker.core.logs.partition import start_after_delete, wait_start_copied
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
-from broker.core.topics.lookup import led_log, topic_by_name
+from broker.core.topics.lookup import led_log
 from broker.model.errors import ErrorCode, RequestError, StorageError, disk_refusal
 from broker.model.limits import DELETION_WAIT_MS_MAX, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import topics_of
 
 if TYPE_CHECKING:
@@ -60,7 +63,7 @@ async def handle(
 
 
 def _plan(session: Session, name: str, partition: int, offset: int) -> tuple[Log, int]:
-    topic = topic_by_name(session.broker.topics, name)
+    topic = access.topic_named(session, Operation.DELETE, name)
     if topic.is_internal:
         raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     log = led_log(topic, partition)
@@ -101,4 +104,4 @@ def _result(partition: int, start: int | RequestError) -> "bodies.DeleteRecordsR
     return {"partition_index": partition, "low_watermark": start, "error_code": code}
 
 
-API = Api(21, "DeleteRecords", range(3), handle)
+API = Api(21, "DeleteRecords", range(3), handle, on_each(Operation.DELETE, ResourceType.TOPIC))

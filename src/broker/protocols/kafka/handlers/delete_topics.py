@@ -7,19 +7,24 @@ deleted; groups are deleted with DeleteGroups.
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
-from broker.core.topics.lookup import topic_by_id, topic_by_name
+from broker.core.topics.lookup import topic_by_id
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, refuse_with_message
+from broker.protocols.kafka.operations import on_each
+from broker.protocols.kafka.throttling import take_mutations
 
 if TYPE_CHECKING:
     from broker.codec import bodies
 
 _DISABLED_SINCE = 3
+_STRICT_SINCE = 5  # it may be refused by the quota of changes
 _BY_ID_SINCE = 6
 
 
@@ -39,6 +44,8 @@ async def handle(
         try:
             _check_request(request, session, times)
             topic = _find(session, name, topic_id)
+            is_strict = request.version >= _STRICT_SINCE
+            take_mutations(session, topic.partition_count, is_strict=is_strict)
             await session.broker.topics.delete(topic)
             responses.append({"name": topic.name, "topic_id": topic.topic_id, "error_code": 0})
         except RequestError as error:
@@ -63,13 +70,14 @@ def _find(session: Session, name: str | None, topic_id: bytes) -> Topic:
     topics = session.broker.topics
     if name is None:
         topic = topic_by_id(topics, topic_id)
+        access.check_topic(session, Operation.DELETE, topic.name)
     elif topic_id != NO_ID:
         raise RequestError(ErrorCode.INVALID_REQUEST, "give the name or the id, not both")
     else:
-        topic = topic_by_name(topics, name)
+        topic = access.topic_named(session, Operation.DELETE, name)
     if topic.is_internal:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"'{topic.name}' belongs to the broker")
     return topic
 
 
-API = Api(20, "DeleteTopics", range(7), handle)
+API = Api(20, "DeleteTopics", range(7), handle, on_each(Operation.DELETE, ResourceType.TOPIC))

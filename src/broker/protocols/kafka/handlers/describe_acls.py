@@ -1,25 +1,50 @@
-"""DescribeAcls, v0-3. v1 pattern type; v2 flexible; v3 users as resources.
-
-There is no authorizer, so there are no ACLs.
-"""
+"""DescribeAcls, v0-3. v1 pattern type; v2 flexible; v3 users as resources."""
 
 from typing import TYPE_CHECKING
 
+from broker.core.scheduling.steps import in_parts
+from broker.core.security.acls import Operation, Pattern
 from broker.core.session import Session
-from broker.model.errors import ErrorCode, RequestError
+from broker.model.security_limits import ACLS_PER_STEP
+from broker.protocols.kafka import acl_fields
 from broker.protocols.kafka.api import Api, Request, refuse_with_message
+from broker.protocols.kafka.operations import on_cluster
 
 if TYPE_CHECKING:
     from broker.codec import bodies
 
-NO_AUTHORIZER = "this broker has no authorizer: every client that can connect may do everything"
 
-
-def handle(
-    _request: "Request[bodies.DescribeAclsRequest]", _session: Session
+async def handle(
+    request: "Request[bodies.DescribeAclsRequest]", session: Session
 ) -> "bodies.DescribeAclsResponse":
-    """Return SECURITY_DISABLED: an empty list would mean that no one has access."""
-    raise RequestError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    """Return the entries that the filter matches, by resource, in steps."""
+    authorizer = acl_fields.authorizer(session)
+    found: dict[Pattern, list[bodies.DescribeAclsResponseAcl]] = {}
+    matching = authorizer.find(acl_fields.acl_filter(request.body))
+    async for part in in_parts(matching, ACLS_PER_STEP):
+        for acl in part:
+            if acl is not None:
+                found.setdefault(acl.pattern, []).append({**acl_fields.acl_fields(acl)})
+    return {
+        "error_code": 0,
+        "error_message": None,
+        "resources": [
+            {
+                "resource_type": int(pattern.resource_type),
+                "resource_name": pattern.name,
+                "pattern_type": int(pattern.pattern_type),
+                "acls": acls,
+            }
+            for pattern, acls in found.items()
+        ],
+    }
 
 
-API = Api(29, "DescribeAcls", range(4), handle, refuse_with_message)
+API = Api(
+    29,
+    "DescribeAcls",
+    range(4),
+    handle,
+    (on_cluster(Operation.DESCRIBE),),
+    refuse_with_message,
+)

@@ -2,10 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from broker.core.security.acls import CLUSTER_NAME, ResourceType
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka.api import Api, Request, refuse_with_message
-from broker.protocols.kafka.operations import CLUSTER_OPERATIONS, NOT_ASKED
+from broker.protocols.kafka.operations import authorized
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -24,7 +25,6 @@ def handle(
         raise RequestError(ErrorCode.MISMATCHED_ENDPOINT_TYPE)
     if endpoint_type != _BROKERS:
         raise RequestError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)
-    is_asked = request.body["include_cluster_authorized_operations"]
     return {
         "error_code": 0,
         "error_message": None,
@@ -39,10 +39,15 @@ def handle(
                 "rack": each.rack,
                 "is_fenced": False,
             }
-            for each in broker.cluster.brokers(session.listener_host, session.listener_port)
+            for each in broker.cluster.brokers(*session.reached)
         ],
-        "cluster_authorized_operations": CLUSTER_OPERATIONS if is_asked else NOT_ASKED,
+        "cluster_authorized_operations": authorized(
+            session,
+            ResourceType.CLUSTER,
+            CLUSTER_NAME,
+            is_asked=request.body["include_cluster_authorized_operations"],
+        ),
     }
 
 
-API = Api(60, "DescribeCluster", range(3), handle, refuse_with_message)
+API = Api(60, "DescribeCluster", range(3), handle, (), refuse_with_message)

@@ -9,12 +9,14 @@ levels as values.
 from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.model.errors import RequestError
 from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP, NAMES_READ_PER_STEP
 from broker.protocols.kafka import resources
 from broker.protocols.kafka.api import Api, Request, outcome, unique
 from broker.protocols.kafka.configs import description_fields
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -41,6 +43,7 @@ async def _result(
     entries: list[ConfigEntry] = []
     try:
         kind = resources.kind(wanted["resource_type"])
+        kind.check(session, Operation.DESCRIBE_CONFIGS, wanted["resource_name"])
         entries = kind.describe(session, wanted["resource_name"])
     except RequestError as error:
         refusal = error
@@ -62,4 +65,12 @@ async def _result(
     }
 
 
-API = Api(32, "DescribeConfigs", range(5), handle)
+API = Api(
+    32,
+    "DescribeConfigs",
+    range(5),
+    handle,
+    on_each(
+        Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, ResourceType.CLUSTER, ResourceType.GROUP
+    ),
+)

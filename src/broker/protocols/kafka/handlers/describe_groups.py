@@ -6,13 +6,15 @@ error. Each requested group has one result: librdkafka aborts the process if one
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.groups.commands.classic import GroupDescription, GroupState
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
-from broker.model.errors import ErrorCode
+from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Request, unique
-from broker.protocols.kafka.operations import GROUP_OPERATIONS, NOT_ASKED
+from broker.protocols.kafka.api import Api, Request, message, unique
+from broker.protocols.kafka.operations import NOT_ASKED, authorized, on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -27,14 +29,32 @@ async def handle(
     wanted = await unique(request.body["groups"])
     return {
         "groups": [
-            _fields(request, await session.broker.groups.describe_group(group_id))
-            async for group_id in in_steps(wanted, 1)
+            await _group(request, session, group_id) async for group_id in in_steps(wanted, 1)
         ]
     }
 
 
+async def _group(
+    request: "Request[bodies.DescribeGroupsRequest]", session: Session, group_id: str
+) -> "bodies.DescribeGroupsResponseGroup":
+    try:
+        access.check_group(session, Operation.DESCRIBE, group_id)
+    except RequestError as error:
+        return {
+            "error_code": errors.number(error.code),
+            "error_message": message(error),
+            "group_id": group_id,
+            "group_state": "",
+            "protocol_type": "",
+            "protocol_data": "",
+            "members": [],
+            "authorized_operations": NOT_ASKED,
+        }
+    return _fields(request, session, await session.broker.groups.describe_group(group_id))
+
+
 def _fields(
-    request: "Request[bodies.DescribeGroupsRequest]", group: GroupDescription
+    request: "Request[bodies.DescribeGroupsRequest]", session: Session, group: GroupDescription
 ) -> "bodies.DescribeGroupsResponseGroup":
     code = group.error
     is_unknown = code is ErrorCode.NONE and group.state is GroupState.DEAD
@@ -60,8 +80,10 @@ def _fields(
             }
             for member in group.members
         ],
-        "authorized_operations": GROUP_OPERATIONS if is_asked else NOT_ASKED,
+        "authorized_operations": authorized(
+            session, ResourceType.GROUP, group.group_id, is_asked=is_asked
+        ),
     }
 
 
-API = Api(15, "DescribeGroups", range(7), handle)
+API = Api(15, "DescribeGroups", range(7), handle, on_each(Operation.DESCRIBE, ResourceType.GROUP))

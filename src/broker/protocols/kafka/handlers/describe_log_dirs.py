@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.core.topics.topic import Topic
 from broker.core.topics.topics import Topics
@@ -18,6 +19,7 @@ from broker.model.errors import ErrorCode, StorageError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_cluster
 from broker.protocols.kafka.partitions import unique_partitions
 
 if TYPE_CHECKING:
@@ -83,4 +85,4 @@ def _rows(named: _Named) -> "Iterator[tuple[Topic, bodies.DescribeLogDirsRespons
                 yield topic, row
 
 
-API = Api(35, "DescribeLogDirs", range(6), handle)
+API = Api(35, "DescribeLogDirs", range(6), handle, (on_cluster(Operation.DESCRIBE),))

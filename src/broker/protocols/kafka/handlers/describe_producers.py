@@ -6,12 +6,15 @@ Tools find hanging transactions by comparing this with the transaction coordinat
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
-from broker.core.topics.lookup import replica_of, topic_by_name
+from broker.core.topics.lookup import replica_of
 from broker.model.errors import RequestError
 from broker.model.limits import PRODUCERS_DESCRIBED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, refuse_with_message
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import rows_by_topic, topics_of, unique_partitions
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ async def _partition(
     session: Session, topic: str, index: int
 ) -> "bodies.DescribeProducersResponsePartition":
     try:
-        log = replica_of(topic_by_name(session.broker.topics, topic), index)
+        log = replica_of(access.topic_named(session, Operation.READ, topic), index)
     except RequestError as error:
         return {"partition_index": index, **refuse_with_message(error), "active_producers": []}
     return {
@@ -64,4 +67,4 @@ async def _partition(
     }
 
 
-API = Api(61, "DescribeProducers", range(1), handle)
+API = Api(61, "DescribeProducers", range(1), handle, on_each(Operation.READ, ResourceType.TOPIC))

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from broker.core.cluster.records import NO_LEADER
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.protocols.kafka.api import Api, Request, refuse_with_message
+from broker.protocols.kafka.operations import on_cluster
 from broker.protocols.kafka.partitions import answer_partitions
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ async def handle(
     request: "Request[bodies.DescribeQuorumRequest]", session: Session
 ) -> "bodies.DescribeQuorumResponse":
     """Describe the metadata partition."""
-    brokers = session.broker.cluster.brokers(session.listener_host, session.listener_port)
+    brokers = session.broker.cluster.brokers(*session.reached)
     nodes: list[bodies.DescribeQuorumResponseNode] = [
         {
             "node_id": each.broker_id,
@@ -100,4 +102,6 @@ def _refused(partition: int, code: ErrorCode) -> "bodies.DescribeQuorumResponseP
     }
 
 
-API = Api(55, "DescribeQuorum", range(3), handle, refuse_with_message)
+API = Api(
+    55, "DescribeQuorum", range(3), handle, (on_cluster(Operation.DESCRIBE),), refuse_with_message
+)

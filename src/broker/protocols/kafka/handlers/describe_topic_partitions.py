@@ -11,9 +11,10 @@ if all topics are requested; each partition is described as it was in its step.
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.scheduling.steps import ascending, in_parts
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
-from broker.core.topics.lookup import topic_by_name
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
@@ -25,7 +26,7 @@ from broker.model.limits import (
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.handlers.metadata import describe_partition
-from broker.protocols.kafka.operations import TOPIC_OPERATIONS
+from broker.protocols.kafka.operations import authorized, on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -49,7 +50,7 @@ async def handle(
         for row in part:
             if isinstance(row, tuple):
                 topics[-1]["partitions"].append(_partition(*row))
-            else:
+            elif row is not None:
                 topics.append(row)
     return {"topics": topics, "next_cursor": page.next_cursor}
 
@@ -63,22 +64,26 @@ class _Page:
         self._partitions_left = limit
 
     def rows(
-        self, session: Session, wanted: Iterable[tuple[str, int]]
-    ) -> "Iterator[bodies.DescribeTopicPartitionsResponseTopic | tuple[int, Leadership]]":
-        """Yield each topic, followed by its partitions from the first one on."""
-        for name, first in wanted:
+        self, session: Session, wanted: Iterable[tuple[str, int] | None]
+    ) -> "Iterator[bodies.DescribeTopicPartitionsResponseTopic | tuple[int, Leadership] | None]":
+        """Yield each topic, followed by its partitions from the first one on; None is none."""
+        for each in wanted:
+            if each is None:
+                yield None
+                continue
+            name, first = each
             if self._partitions_left == 0:
                 self.next_cursor = _cursor(name, first)
                 return
             try:
-                topic = topic_by_name(session.broker.topics, name)
+                topic = access.topic_named(session, Operation.DESCRIBE, name)
             except RequestError as error:
                 yield _refused(name, error)
                 continue
             count = topic.partition_count
             last = min(count, first + self._partitions_left)
             self._partitions_left -= max(last - first, 0)
-            yield _topic(topic)
+            yield _topic(session, topic)
             leadership = session.broker.cluster.leadership
             for number in range(first, last):
                 yield number, leadership(topic, number)
@@ -89,31 +94,43 @@ class _Page:
 
 async def _wanted(
     request: "Request[bodies.DescribeTopicPartitionsRequest]", session: Session
-) -> Iterator[tuple[str, int]]:
-    """Return the topics from the cursor on, sorted, each with its first partition."""
+) -> Iterator[tuple[str, int] | None]:
+    """Return the topics from the cursor on, sorted, each with its first partition.
+
+    None is in the place of one that is hidden, so that it is counted among what a step does.
+    """
     cursor = request.body["cursor"]
     start, partition = (cursor["topic_name"], cursor["partition_index"]) if cursor else ("", 0)
     named = request.body["topics"]
-    names: Iterator[str]
+    names: Iterator[str | None]
     if named:
         names = await ascending((each["name"] for each in named), NAMES_READ_PER_STEP)
     else:
-        names = (topic.name for topic in session.broker.topics.from_name(start))
-    return ((name, partition if name == start else 0) for name in names if name >= start)
+        names = (
+            topic.name if access.may_describe(session, topic) else None
+            for topic in session.broker.topics.from_name(start)
+        )
+    return (
+        None if name is None else (name, partition if name == start else 0)
+        for name in names
+        if name is None or name >= start
+    )
 
 
 def _cursor(name: str, partition: int) -> "bodies.DescribeTopicPartitionsResponseNextCursor":
     return {"topic_name": name, "partition_index": partition}
 
 
-def _topic(topic: Topic) -> "bodies.DescribeTopicPartitionsResponseTopic":
+def _topic(session: Session, topic: Topic) -> "bodies.DescribeTopicPartitionsResponseTopic":
     return {
         "error_code": 0,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": [],
-        "topic_authorized_operations": TOPIC_OPERATIONS,
+        "topic_authorized_operations": authorized(
+            session, ResourceType.TOPIC, topic.name, is_asked=True
+        ),
     }
 
 
@@ -140,4 +157,6 @@ def _refused(name: str, error: RequestError) -> "bodies.DescribeTopicPartitionsR
     }
 
 
-API = Api(75, "DescribeTopicPartitions", range(1), handle)
+API = Api(
+    75, "DescribeTopicPartitions", range(1), handle, on_each(Operation.DESCRIBE, ResourceType.TOPIC)
+)

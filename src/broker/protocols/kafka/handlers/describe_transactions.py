@@ -2,12 +2,15 @@
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.transactions.records import by_topic
-from broker.model.errors import ErrorCode
+from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, unique
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -28,6 +31,11 @@ async def _describe(
 ) -> "bodies.DescribeTransactionsResponseTransactionState":
     if not transactional_id:
         return _refused(transactional_id, ErrorCode.INVALID_REQUEST)
+    try:
+        kind = ResourceType.TRANSACTIONAL_ID
+        access.check(session, Operation.DESCRIBE, kind, transactional_id)
+    except RequestError as error:
+        return _refused(transactional_id, error.code)
     found = await session.broker.transactions.describe(transactional_id)
     if found.error is not ErrorCode.NONE:
         return _refused(transactional_id, found.error)
@@ -42,6 +50,7 @@ async def _describe(
         "topics": [
             {"topic": topic, "partitions": partitions}
             for topic, partitions in by_topic(found.partitions).items()
+            if access.may(session, Operation.DESCRIBE, ResourceType.TOPIC, topic)
         ],
     }
 
@@ -61,4 +70,10 @@ def _refused(
     }
 
 
-API = Api(65, "DescribeTransactions", range(1), handle)
+API = Api(
+    65,
+    "DescribeTransactions",
+    range(1),
+    handle,
+    on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ResourceType.TOPIC),
+)

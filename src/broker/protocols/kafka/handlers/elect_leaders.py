@@ -11,15 +11,19 @@ one to elect.
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from broker.core import access
 from broker.core.cluster.records import NO_LEADER
 from broker.core.cluster.writes import Item
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import check_exists, topic_by_name
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import ELECTION_SECONDS_MAX, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, outcome
+from broker.protocols.kafka.errors import number
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import topics_of, unique_partitions
 
 if TYPE_CHECKING:
@@ -41,11 +45,13 @@ async def handle(
     election_type = request.body["election_type"]
     if election_type not in _OF_OFFLINE:
         raise RequestError(ErrorCode.INVALID_REQUEST)
+    refusal = _refusal(session)
     wanted = request.body["topic_partitions"]
-    if wanted is None:
-        asked = await _all_that_need(session, election_type)
-    else:
+    asked: Sequence[_Place] = ()
+    if wanted is not None:
         asked = await unique_partitions((each["topic"], each["partitions"]) for each in wanted)
+    elif refusal is None:
+        asked = await _all_that_need(session, election_type)
     items: dict[Item, _Place] = {}
     errors: dict[_Place, RequestError] = {}
     async for name, partition in in_steps(asked, PARTITIONS_ANSWERED_PER_STEP):
@@ -53,11 +59,14 @@ async def handle(
             topic = topic_by_name(session.broker.topics, name)
             check_exists(topic, partition)
         except RequestError as error:
-            errors[name, partition] = error
+            errors[name, partition] = refusal or error
         else:
             items[topic.topic_id, partition] = name, partition
     seconds = min(request.body["timeout_ms"] / 1000, ELECTION_SECONDS_MAX)
-    elected = await _elect(session, election_type, items, seconds)
+    if refusal is None:
+        elected = await _elect(session, election_type, items, seconds)
+    else:
+        elected = dict.fromkeys(items, refusal)
     errors |= {items[each]: error for each, error in elected.items()}
     results: dict[str, list[bodies.ElectLeadersResponsePartitionResult]] = {}
     async for name, partition in in_steps(asked, PARTITIONS_ANSWERED_PER_STEP):
@@ -67,11 +76,20 @@ async def handle(
         }
         results.setdefault(name, []).append(row)
     return {
-        "error_code": 0,
+        "error_code": 0 if refusal is None else number(refusal.code),
         "replica_election_results": await topics_of(
             results, lambda name, its: {"topic": name, "partition_result": its}
         ),
     }
+
+
+def _refusal(session: Session) -> RequestError | None:
+    """Return the error of the request, and of each partition, if the client may not elect."""
+    try:
+        access.check_cluster(session, Operation.ALTER)
+    except RequestError as error:
+        return error
+    return None
 
 
 async def _elect(
@@ -123,4 +141,4 @@ def _has_no_leader(session: Session, topic: Topic, partition: int) -> bool:
     return session.broker.cluster.leadership(topic, partition).leader == NO_LEADER
 
 
-API = Api(43, "ElectLeaders", range(3), handle)
+API = Api(43, "ElectLeaders", range(3), handle, on_each(Operation.ALTER, ResourceType.CLUSTER))

@@ -6,12 +6,14 @@ the decision is durable; the markers are written after that.
 
 from typing import TYPE_CHECKING
 
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.core.transactions.commands import EndRequest, Producer
 from broker.core.transactions.records import NO_ID
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import transactions
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_transaction
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -50,4 +52,4 @@ async def handle(
     }
 
 
-API = Api(26, "EndTxn", range(6), handle)
+API = Api(26, "EndTxn", range(6), handle, (on_transaction(Operation.WRITE),))

@@ -22,12 +22,14 @@ from asyncio import get_running_loop
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.cluster_view import log_at_epoch
 from broker.core.logs.partition import check_epoch
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
-from broker.core.topics.lookup import replica_of, topic_by_id, topic_by_name
+from broker.core.topics.lookup import replica_of
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, PeerError, RequestError
 from broker.model.limits import (
@@ -40,6 +42,8 @@ from broker.protocols.kafka import errors, old_fetch
 from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.current_leaders import CurrentLeaders
 from broker.protocols.kafka.fetch_partition import read_partition
+from broker.protocols.kafka.operations import on_each
+from broker.protocols.kafka.throttling import fetch_bytes_max
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -68,6 +72,7 @@ async def handle(
     if count > NATIVE_FETCH_PARTITIONS_MAX:
         raise _too_many(request, count)
     if _is_follower(request):
+        access.check_cluster(session, Operation.CLUSTER_ACTION)
         return {"responses": [_not_a_follower(each) for each in body["topics"]]}
     fetch = old_fetch.fetch if request.version < _MAGIC_2_SINCE else _fetch
     return await fetch(request, session)
@@ -158,9 +163,12 @@ class _Reading:
         self._request = request
         self._session = session
         fetch_max = session.broker.config.integer("fetch.max.bytes")
-        self._bytes_left = min(request.body["max_bytes"], fetch_max, PYTHON_FETCH_BYTES_MAX)
+        quota_max = fetch_bytes_max(session)
+        self._bytes_left = min(
+            request.body["max_bytes"], fetch_max, PYTHON_FETCH_BYTES_MAX, quota_max
+        )
         # From half of the limit on, the next batch may not fit: more would never come.
-        self._bytes_min = min(request.body["min_bytes"], PYTHON_FETCH_BYTES_MAX // 2)
+        self._bytes_min = min(request.body["min_bytes"], PYTHON_FETCH_BYTES_MAX // 2, quota_max)
         self._bytes_read = 0
         self._rack = request.body["rack_id"].encode()
         self._racks = session.broker.cluster.reader_racks if self._rack else {}
@@ -193,12 +201,12 @@ class _Reading:
         self, topic: "bodies.FetchRequestTopic", wanted: "bodies.FetchRequestPartition"
     ) -> "bodies.FetchResponsePartition":
         """Read within the limits, but at least one batch of the first partition that has data."""
-        topics, version = self._session.broker.topics, self._request.version
+        version = self._request.version
         try:
             if version >= _TOPIC_IDS_SINCE:
-                found = topic_by_id(topics, topic["topic_id"])
+                found = access.topic_of_id(self._session, Operation.READ, topic["topic_id"])
             else:
-                found = topic_by_name(topics, topic["topic"])
+                found = access.topic_named(self._session, Operation.READ, topic["topic"])
             log = self._log(found, wanted["partition"], wanted["current_leader_epoch"])
             self.logs.append(log)
             nearest = self._nearest(log, wanted["fetch_offset"])
@@ -250,4 +258,13 @@ class _Reading:
         return refused
 
 
-API = Api(1, "Fetch", range(19), handle)
+API = Api(
+    1,
+    "Fetch",
+    range(19),
+    handle,
+    (
+        *on_each(Operation.READ, ResourceType.TOPIC),
+        *on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ),
+)

@@ -6,11 +6,14 @@ that the key hashes to; the first request creates the topic.
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.scheduling.steps import in_parts
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, outcome, unique
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,9 +21,12 @@ if TYPE_CHECKING:
     from broker.codec import bodies
     from broker.core.topics.topic import Topic
 
+    _Find = Callable[[str], bodies.FindCoordinatorResponseCoordinator]
+
 _BATCHED_SINCE = 4
 _GROUP = 0
 _TRANSACTION = 1
+_RESOURCES = {_GROUP: ResourceType.GROUP, _TRANSACTION: ResourceType.TRANSACTIONAL_ID}
 
 
 async def handle(
@@ -29,7 +35,7 @@ async def handle(
     """Return the broker that leads the partition of each key."""
     find = await _finder(request.body["key_type"], session)
     if request.version < _BATCHED_SINCE:
-        found = find(request.body["key"])
+        found = _find(request, session, find, request.body["key"])
         return {
             "error_code": found["error_code"],
             "error_message": found["error_message"],
@@ -41,13 +47,26 @@ async def handle(
     async for part in in_parts(
         await unique(request.body["coordinator_keys"]), PARTITIONS_ANSWERED_PER_STEP
     ):
-        answers += ({**find(key), "key": key} for key in part)
+        answers += ({**_find(request, session, find, key), "key": key} for key in part)
     return {"coordinators": answers}
 
 
-async def _finder(
-    key_type: int, session: Session
-) -> "Callable[[str], bodies.FindCoordinatorResponseCoordinator]":
+def _find(
+    request: "Request[bodies.FindCoordinatorRequest]",
+    session: Session,
+    find: "_Find",
+    key: str,
+) -> "bodies.FindCoordinatorResponseCoordinator":
+    resource = _RESOURCES.get(request.body["key_type"])
+    if resource is not None:
+        try:
+            access.check(session, Operation.DESCRIBE, resource, key)
+        except RequestError as error:
+            return _refused(error)
+    return find(key)
+
+
+async def _finder(key_type: int, session: Session) -> "_Find":
     """Return the function that finds the coordinator of a key; it has the refusal of all keys."""
     broker = session.broker
     topics = broker.topics
@@ -63,10 +82,7 @@ async def _finder(
     except RequestError as error:
         message = error.message
         return lambda _: _refused(RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message))
-    brokers = {
-        each.broker_id: each
-        for each in broker.cluster.brokers(session.listener_host, session.listener_port)
-    }
+    brokers = {each.broker_id: each for each in broker.cluster.brokers(*session.reached)}
 
     def find(key: str) -> "bodies.FindCoordinatorResponseCoordinator":
         leader = broker.cluster.leadership(topic, partition_for(key)).leader
@@ -88,4 +104,10 @@ def _refused(error: RequestError) -> "bodies.FindCoordinatorResponseCoordinator"
     return {"key": "", **outcome(error), "node_id": -1, "host": "", "port": -1}
 
 
-API = Api(10, "FindCoordinator", range(7), handle)
+API = Api(
+    10,
+    "FindCoordinator",
+    range(7),
+    handle,
+    on_each(Operation.DESCRIBE, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID),
+)

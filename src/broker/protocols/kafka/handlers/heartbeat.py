@@ -3,9 +3,11 @@
 from typing import TYPE_CHECKING
 
 from broker.core.groups.commands.classic import HeartbeatRequest
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, DeferrableResponse, Request, respond_with
+from broker.protocols.kafka.operations import on_group
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -27,4 +29,4 @@ def handle(
     )
 
 
-API = Api(12, "Heartbeat", range(5), handle)
+API = Api(12, "Heartbeat", range(5), handle, (on_group(Operation.READ),))

@@ -6,11 +6,13 @@ last two are for lists. Keys that are not named are unchanged.
 
 from typing import TYPE_CHECKING
 
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.own_config import Alteration, AlterOp, ConfigChange, OwnConfig
 from broker.protocols.kafka.alterations import alter, check_values
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -53,4 +55,10 @@ def _op(number: int) -> AlterOp:
     return _OPS[number]
 
 
-API = Api(44, "IncrementalAlterConfigs", range(2), handle)
+API = Api(
+    44,
+    "IncrementalAlterConfigs",
+    range(2),
+    handle,
+    on_each(Operation.ALTER_CONFIGS, ResourceType.TOPIC, ResourceType.CLUSTER, ResourceType.GROUP),
+)

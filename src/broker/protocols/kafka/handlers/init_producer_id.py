@@ -7,6 +7,8 @@ instances are fenced.
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.transactions.commands import InitRequest
 from broker.core.transactions.names import is_reserved
@@ -14,6 +16,7 @@ from broker.core.transactions.records import NO_ID
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import transactions
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -26,9 +29,15 @@ async def handle(
 ) -> "bodies.InitProducerIdResponse":
     """Return a new producer id, or the next epoch of a transactional producer."""
     body = request.body
+    transactional_id = body["transactional_id"]
+    if transactional_id is not None:
+        access.check(session, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    elif not access.may_cluster(session, Operation.IDEMPOTENT_WRITE) and not access.may_any(
+        session, Operation.WRITE, ResourceType.TOPIC
+    ):
+        access.check_cluster(session, Operation.IDEMPOTENT_WRITE)
     if (body["producer_id"] == -1) != (body["producer_epoch"] == -1):
         raise RequestError(ErrorCode.INVALID_REQUEST)
-    transactional_id = body["transactional_id"]
     if transactional_id is None:
         producer_id = await transactions.fresh_producer_id(session)
         return {"error_code": 0, "producer_id": producer_id, "producer_epoch": 0}
@@ -59,4 +68,13 @@ async def handle(
     }
 
 
-API = Api(22, "InitProducerId", range(6), handle)
+API = Api(
+    22,
+    "InitProducerId",
+    range(6),
+    handle,
+    (
+        *on_each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, ResourceType.TOPIC),
+        *on_each(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
+    ),
+)

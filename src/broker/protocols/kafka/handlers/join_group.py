@@ -7,9 +7,11 @@ skip_assignment (KIP-814).
 from typing import TYPE_CHECKING
 
 from broker.core.groups.commands.classic import GroupProtocol, JoinRequest, JoinResponse
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, DeferrableResponse, Request, respond_with
+from broker.protocols.kafka.operations import on_group
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -74,4 +76,4 @@ def _fields(response: JoinResponse) -> "bodies.JoinGroupResponse":
     }
 
 
-API = Api(11, "JoinGroup", range(10), handle, has_own_limits=True)
+API = Api(11, "JoinGroup", range(10), handle, (on_group(Operation.READ),), has_own_limits=True)

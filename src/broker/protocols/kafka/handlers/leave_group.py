@@ -6,10 +6,12 @@ v4 flexible; v5 reason (KIP-800). Below v3 the error of the one member is the to
 from typing import TYPE_CHECKING
 
 from broker.core.groups.commands.classic import LeaveRequest, LeaveResponse, LeavingMember
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, DeferrableResponse, Request, respond_with
+from broker.protocols.kafka.operations import on_group
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -55,4 +57,4 @@ def _fields(
     }
 
 
-API = Api(13, "LeaveGroup", range(6), handle)
+API = Api(13, "LeaveGroup", range(6), handle, (on_group(Operation.READ),))

@@ -9,11 +9,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_parts
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.configs import Resource
+from broker.protocols.kafka.operations import on_cluster
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -53,4 +55,4 @@ _NAMES: Mapping[int, Callable[[Session], Iterable[str]]] = MappingProxyType(
         Resource.GROUP: lambda session: list(session.broker.group_configs.names),
     }
 )
-API = Api(74, "ListConfigResources", range(2), handle)
+API = Api(74, "ListConfigResources", range(2), handle, (on_cluster(Operation.DESCRIBE_CONFIGS),))

@@ -11,16 +11,18 @@ Partitions are looked up in steps: each result is that of its step.
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.core import access
 from broker.core.cluster_view import log_at_epoch
 from broker.core.logs.log import Log
 from broker.core.logs.partition import epoch_at
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
-from broker.core.topics.lookup import topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import OFFSETS_FOUND_PER_STEP
 from broker.protocols.kafka import errors, old_offsets
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import named_once, rows_by_topic, topics_of
 
 if TYPE_CHECKING:
@@ -87,9 +89,9 @@ def _answer(
     wanted: "bodies.ListOffsetsRequestPartition | None",
 ) -> "bodies.ListOffsetsResponsePartition":
     try:
+        topic = access.topic_named(session, Operation.DESCRIBE, name)
         if wanted is None:
             raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this partition twice")
-        topic = topic_by_name(session.broker.topics, name)
         cluster, epoch = session.broker.cluster, wanted["current_leader_epoch"]
         log = log_at_epoch(cluster, topic, index, epoch)
         found = _find(request, log, wanted["timestamp"])
@@ -147,4 +149,4 @@ def _record(log: Log, found: tuple[int, int] | None, end: int) -> _Found:
     return _Found(*found, leader_epoch=epoch_at(log, found[0]))
 
 
-API = Api(2, "ListOffsets", range(12), handle)
+API = Api(2, "ListOffsets", range(12), handle, on_each(Operation.DESCRIBE, ResourceType.TOPIC))

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.core.scheduling.steps import in_parts
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, refuse_with_message
+from broker.protocols.kafka.operations import on_cluster
 from broker.protocols.kafka.partitions import topics_of, unique_partitions
 
 if TYPE_CHECKING:
@@ -66,4 +68,11 @@ def _reassigned(session: Session, name: str, number: int) -> "_Partition | None"
     }
 
 
-API = Api(46, "ListPartitionReassignments", range(1), handle, refuse_with_message)
+API = Api(
+    46,
+    "ListPartitionReassignments",
+    range(1),
+    handle,
+    (on_cluster(Operation.DESCRIBE),),
+    refuse_with_message,
+)

@@ -3,13 +3,16 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.scheduling.steps import next_step
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.transactions.commands import TransactionDescription
 from broker.core.transactions.records import STATES, TransactionState
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.patterns import compiled
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -32,7 +35,7 @@ async def handle(
     passes = _filter(request.body, session.broker.clock.latest_ms())
     found: list[bodies.ListTransactionsResponseTransactionState] = []
     for part in coordinator.listing():
-        found += [_listed(each) for each in part if passes(each)]
+        found += [_listed(each) for each in part if passes(each) and _is_shown(session, each)]
         await next_step()
     return {
         "error_code": 0,
@@ -41,6 +44,11 @@ async def handle(
         ],
         "transaction_states": found,
     }
+
+
+def _is_shown(session: Session, each: TransactionDescription) -> bool:
+    kind = ResourceType.TRANSACTIONAL_ID
+    return access.may(session, Operation.DESCRIBE, kind, each.transactional_id)
 
 
 def _listed(each: TransactionDescription) -> "bodies.ListTransactionsResponseTransactionState":
@@ -75,4 +83,10 @@ def _runs_for(each: TransactionDescription, wall_ms: int) -> int:
     return wall_ms - each.started_ms if each.state in _RUNNING else -1
 
 
-API = Api(66, "ListTransactions", range(3), handle)
+API = Api(
+    66,
+    "ListTransactions",
+    range(3),
+    handle,
+    on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+)

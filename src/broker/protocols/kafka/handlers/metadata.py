@@ -16,11 +16,12 @@ version, and cached until topics or the states of their logs change.
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.cluster.records import NO_LEADER
 from broker.core.cluster_view import Leadership
 from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.security.acls import CLUSTER_NAME, Operation, ResourceType
 from broker.core.session import Session
-from broker.core.topics.lookup import topic_by_id, topic_by_name
 from broker.core.topics.topic import INTERNAL_TOPICS, Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
@@ -28,7 +29,8 @@ from broker.model.limits import METADATA_PARTITIONS_CACHED, PARTITIONS_ANSWERED_
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, Response
 from broker.protocols.kafka.bodies import encoded
-from broker.protocols.kafka.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from broker.protocols.kafka.operations import authorized, on_each
+from broker.protocols.kafka.throttling import take_mutations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,13 +63,12 @@ async def _all(request: "Request[bodies.MetadataRequest]", session: Session) -> 
         request.version,
         request.body["include_cluster_authorized_operations"],
         request.body["include_topic_authorized_operations"],
-        session.listener_host,
-        session.listener_port,
+        session.reached,
+        access.view(session),
     )
 
     async def make() -> bytes:
-        topics = broker.topics
-        rows = (row for topic in topics for row in _known_topic(request, session, topic))
+        rows = (row for topic in broker.topics for row in _shown_topic(request, session, topic))
         return await encoded(_KEY, request.version, await _fields(request, session, rows))
 
     return await broker.response_cache.get(key, make)
@@ -76,27 +77,31 @@ async def _all(request: "Request[bodies.MetadataRequest]", session: Session) -> 
 async def _fields(
     request: "Request[bodies.MetadataRequest]",
     session: Session,
-    rows: "Iterable[bodies.MetadataResponseTopic | _Partition]",
+    rows: "Iterable[bodies.MetadataResponseTopic | _Partition | None]",
 ) -> "bodies.MetadataResponse":
-    """Return the response with topics, each followed by its partitions in `rows`."""
+    """Return the response with topics, each followed by its partitions in `rows`; None is none."""
     broker = session.broker
     topics: list[bodies.MetadataResponseTopic] = []
     async for part in in_parts(rows, PARTITIONS_ANSWERED_PER_STEP):
         for row in part:
             if isinstance(row, tuple):
                 topics[-1]["partitions"].append(describe_partition(*row))
-            else:
+            elif row is not None:
                 topics.append(row)
-    is_cluster_asked = request.body["include_cluster_authorized_operations"]
     return {
         "brokers": [
             {"node_id": each.broker_id, "host": each.host, "port": each.port, "rack": each.rack}
-            for each in broker.cluster.brokers(session.listener_host, session.listener_port)
+            for each in broker.cluster.brokers(*session.reached)
         ],
         "cluster_id": broker.cluster_id,
         "controller_id": broker.cluster.controller_id,
         "topics": topics,
-        "cluster_authorized_operations": CLUSTER_OPERATIONS if is_cluster_asked else NOT_ASKED,
+        "cluster_authorized_operations": authorized(
+            session,
+            ResourceType.CLUSTER,
+            CLUSTER_NAME,
+            is_asked=request.body["include_cluster_authorized_operations"],
+        ),
     }
 
 
@@ -136,11 +141,20 @@ async def _create(
         name = each["name"]
         if name is None or _is_by_id(request, each):
             continue
+        if not access.may(session, Operation.DESCRIBE, ResourceType.TOPIC, name):
+            continue  # it is refused below, as if it existed
         if name not in INTERNAL_TOPICS and topics.get(name) is None:
             try:
+                access.check_creation(session, name)
+                take_mutations(
+                    session, session.broker.config.integer("num.partitions"), is_strict=True
+                )
                 await topics.get_or_create(name)
             except RequestError as error:
-                refused[name] = error
+                # No client expects the error of the quota here: the topic does not exist yet.
+                is_throttled = error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+                unknown = RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                refused[name] = unknown if is_throttled else error
     return refused
 
 
@@ -172,27 +186,40 @@ def _find(
     wanted: "bodies.MetadataRequestTopic",
     refused: dict[str, RequestError],
 ) -> Topic:
-    topics = session.broker.topics
     if _is_by_id(request, wanted):
-        return topic_by_id(topics, wanted["topic_id"])
+        return access.topic_of_id(session, Operation.DESCRIBE, wanted["topic_id"])
     if wanted["name"] is None:
         raise RequestError(ErrorCode.INVALID_REQUEST)
     if wanted["name"] in refused:
         raise refused[wanted["name"]]
-    return topic_by_name(topics, wanted["name"])
+    return access.topic_named(session, Operation.DESCRIBE, wanted["name"])
+
+
+def _shown_topic(
+    request: "Request[bodies.MetadataRequest]", session: Session, topic: Topic
+) -> "Iterator[bodies.MetadataResponseTopic | _Partition | None]":
+    """Yield a topic and its partitions; None for one that is hidden, which costs a step, too."""
+    if access.may_describe(session, topic):
+        yield from _known_topic(request, session, topic)
+    else:
+        yield None
 
 
 def _known_topic(
     request: "Request[bodies.MetadataRequest]", session: Session, topic: Topic
 ) -> "Iterator[bodies.MetadataResponseTopic | _Partition]":
-    is_asked = request.body["include_topic_authorized_operations"]
     yield {
         "error_code": 0,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": [],
-        "topic_authorized_operations": TOPIC_OPERATIONS if is_asked else NOT_ASKED,
+        "topic_authorized_operations": authorized(
+            session,
+            ResourceType.TOPIC,
+            topic.name,
+            is_asked=request.body["include_topic_authorized_operations"],
+        ),
     }
     leadership = session.broker.cluster.leadership
     for number in range(topic.partition_count):
@@ -221,4 +248,13 @@ def describe_partition(
     }
 
 
-API = Api(_KEY, "Metadata", range(14), handle)
+API = Api(
+    _KEY,
+    "Metadata",
+    range(14),
+    handle,
+    (
+        *on_each(Operation.DESCRIBE, ResourceType.TOPIC),
+        *on_each(Operation.CREATE, ResourceType.TOPIC, ResourceType.CLUSTER),
+    ),
+)

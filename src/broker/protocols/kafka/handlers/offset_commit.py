@@ -7,10 +7,13 @@ ZooKeeper, is stored like the others.
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.groups.commands.offsets import CommitRequest, CommitResponse
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
+from broker.model.errors import RequestError
 from broker.model.limits import (
     NAMES_READ_PER_STEP,
     OFFSETS_COMMITTED_PER_STEP,
@@ -18,6 +21,7 @@ from broker.model.limits import (
 )
 from broker.protocols.kafka.api import Api, DeferrableResponse, Request, respond_with
 from broker.protocols.kafka.offsets import Offsets
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -38,11 +42,15 @@ async def handle(
     offsets before are committed and those after get its error.
     """
     wanted, groups = request.body["topics"], session.broker.groups
+    try:
+        access.check_group(session, Operation.READ, request.body["group_id"])
+    except RequestError as error:
+        return {"topics": Offsets.refused(wanted, error)}
     command = _command(request)
     most = PARTITIONS_ANSWERED_PER_STEP
     is_long = len(wanted) > most or sum(len(topic["partitions"]) for topic in wanted) > most
     offsets = Offsets()
-    reading = offsets.read(wanted, session.broker.topics, by_id=request.version >= _TOPIC_IDS_SINCE)
+    reading = offsets.read(wanted, session, by_id=request.version >= _TOPIC_IDS_SINCE)
     if is_long:
         async for _ in in_steps(reading, most):
             pass
@@ -84,4 +92,10 @@ def _command(request: "Request[bodies.OffsetCommitRequest]") -> CommitRequest:
     )
 
 
-API = Api(8, "OffsetCommit", range(11), handle)
+API = Api(
+    8,
+    "OffsetCommit",
+    range(11),
+    handle,
+    on_each(Operation.READ, ResourceType.GROUP, ResourceType.TOPIC),
+)

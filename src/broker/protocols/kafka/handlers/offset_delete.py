@@ -2,14 +2,17 @@
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.groups.commands.offsets import DeleteOffsetsRequest
 from broker.core.scheduling.steps import in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import check_exists, topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, unique
+from broker.protocols.kafka.operations import on_each, on_group
 from broker.protocols.kafka.partitions import rows_by_topic, topics_of
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ async def handle(
     existing: dict[str, list[int]] = {}
     codes: list[ErrorCode] = []  # of `places`
     async for name, partition in in_steps(places, PARTITIONS_ANSWERED_PER_STEP):
-        codes.append(_existence_error(session, name, partition))
+        codes.append(_error(session, name, partition))
         if codes[-1] is ErrorCode.NONE:
             existing.setdefault(name, []).append(partition)
     asked = {
@@ -52,10 +55,13 @@ async def handle(
     }
 
 
-def _existence_error(session: Session, topic: str, partition: int) -> ErrorCode:
+def _error(session: Session, topic: str, partition: int) -> ErrorCode:
     try:
+        access.check_topic(session, Operation.READ, topic)
         check_exists(topic_by_name(session.broker.topics, topic), partition)
-    except RequestError:
+    except RequestError as error:
+        if error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            return error.code
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
 
@@ -67,4 +73,10 @@ def _partition(
     return {"partition_index": partition, "error_code": errors.number(code)}
 
 
-API = Api(47, "OffsetDelete", range(1), handle)
+API = Api(
+    47,
+    "OffsetDelete",
+    range(1),
+    handle,
+    (on_group(Operation.DELETE), *on_each(Operation.READ, ResourceType.TOPIC)),
+)

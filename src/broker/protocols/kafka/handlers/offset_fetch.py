@@ -10,16 +10,19 @@ The response is built in steps: each offset is as it was in its step.
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.core import access
 from broker.core.groups.commands.offsets import FetchOffsetsRequest, FetchOffsetsResponse
 from broker.core.groups.records.offsets import CommittedOffset
 from broker.core.scheduling.steps import in_parts, in_steps, next_step
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.topics import Topics
-from broker.model.errors import ErrorCode
+from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, call_in_turns
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +40,7 @@ class _Asked(NamedTuple):
     name: str | None  # None: there is no topic with this id
     topic_id: bytes
     partitions: list[int]
+    refusal: ErrorCode | None = None  # of all its partitions
 
 
 async def handle(
@@ -90,6 +94,12 @@ async def _group(
     wanted: "bodies.OffsetFetchRequestGroup",
 ) -> "bodies.OffsetFetchResponseGroup":
     asked = await _asked(request, session.broker.topics, wanted["topics"])
+    try:
+        access.check_group(session, Operation.DESCRIBE, wanted["group_id"])
+    except RequestError as error:
+        return await _fields(request, session, wanted, asked, FetchOffsetsResponse(error.code))
+    if asked is not None:
+        asked = [_shown(session, each) async for each in in_steps(asked, NAMES_READ_PER_STEP)]
     response = await session.broker.groups.fetch_offsets(
         FetchOffsetsRequest(
             wanted["group_id"],
@@ -99,18 +109,39 @@ async def _group(
             member_epoch=wanted["member_epoch"],
         )
     )
+    return await _fields(request, session, wanted, asked, response)
+
+
+async def _fields(
+    request: "Request[bodies.OffsetFetchRequest]",
+    session: Session,
+    wanted: "bodies.OffsetFetchRequestGroup",
+    asked: list[_Asked] | None,
+    response: FetchOffsetsResponse,
+) -> "bodies.OffsetFetchResponseGroup":
     if response.error is not ErrorCode.NONE and request.version >= _GROUP_ERROR_SINCE:
         asked = []
     elif asked is None:
         asked = [
             _Asked(name, _id_of(session.broker.topics, name), list(offsets))
             async for name, offsets in in_steps(response.topics.items(), NAMES_READ_PER_STEP)
+            if access.may(session, Operation.DESCRIBE, ResourceType.TOPIC, name)
         ]
     return {
         "group_id": wanted["group_id"],
         "error_code": errors.number(response.error),
         "topics": await _topics(asked, response),
     }
+
+
+def _shown(session: Session, asked: _Asked) -> _Asked:
+    """Refuse a topic that the client may not describe."""
+    if asked.name is not None:
+        try:
+            access.check_topic(session, Operation.DESCRIBE, asked.name)
+        except RequestError as error:
+            return asked._replace(refusal=error.code)
+    return asked
 
 
 async def _asked(
@@ -135,7 +166,7 @@ async def _partitions(asked: list[_Asked]) -> dict[str, tuple[int, ...]]:
     """Return the requested partitions by topic name, each name once."""
     wanted: dict[str, list[int]] = {}
     async for topic in in_steps(asked, NAMES_READ_PER_STEP):
-        if topic.name is not None:
+        if topic.name is not None and topic.refusal is None:
             wanted.setdefault(topic.name, []).extend(topic.partitions)
     return {
         name: tuple(partitions)
@@ -161,7 +192,7 @@ def _rows(
     asked: _Asked, response: FetchOffsetsResponse
 ) -> "Iterator[_Asked | bodies.OffsetFetchResponseGroupTopicPartition]":
     """Yield the topic, followed by its partitions."""
-    code = response.error
+    code = response.error if asked.refusal is None else asked.refusal
     if code is ErrorCode.NONE and asked.name is None:
         code = ErrorCode.UNKNOWN_TOPIC_ID
     name = asked.name or ""
@@ -196,4 +227,10 @@ def _id_of(topics: Topics, name: str) -> bytes:
     return NO_ID if topic is None else topic.topic_id
 
 
-API = Api(9, "OffsetFetch", range(11), handle)
+API = Api(
+    9,
+    "OffsetFetch",
+    range(11),
+    handle,
+    on_each(Operation.DESCRIBE, ResourceType.GROUP, ResourceType.TOPIC),
+)

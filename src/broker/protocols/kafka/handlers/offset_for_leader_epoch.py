@@ -11,12 +11,15 @@ A broker asks as a replica: for the end of the log, led or followed, before an u
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.cluster_view import log_at_epoch
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.topics.lookup import topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import answer_partitions
 
 if TYPE_CHECKING:
@@ -46,6 +49,8 @@ def _answer(
     code = 0
     epoch, end = _UNKNOWN
     try:
+        if not access.may_cluster(session, Operation.CLUSTER_ACTION):
+            access.check_topic(session, Operation.DESCRIBE, name)
         topic = topic_by_name(session.broker.topics, name)
         cluster, known = session.broker.cluster, wanted["current_leader_epoch"]
         log = log_at_epoch(cluster, topic, wanted["partition"], known)
@@ -58,6 +63,9 @@ def _answer(
 def _answer_replica(
     session: Session, name: str, wanted: "bodies.OffsetForLeaderEpochRequestPartition"
 ) -> "bodies.OffsetForLeaderEpochResponsePartition":
+    if not access.may_cluster(session, Operation.CLUSTER_ACTION):
+        code = errors.number(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return _shown(wanted, code, *_UNKNOWN)
     topic = session.broker.topics.get(name)
     log = None if topic is None else topic.held_log(wanted["partition"])
     if log is None or log.is_loading or log.is_offline:
@@ -79,4 +87,13 @@ def _shown(
     }
 
 
-API = Api(23, "OffsetForLeaderEpoch", range(5), handle)
+API = Api(
+    23,
+    "OffsetForLeaderEpoch",
+    range(5),
+    handle,
+    (
+        *on_each(Operation.DESCRIBE, ResourceType.TOPIC),
+        *on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ),
+)

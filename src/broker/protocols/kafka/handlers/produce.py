@@ -13,25 +13,31 @@ every request and is its specification. A request passes five phases, each in st
     append     per partition, in request order: check, prepare, write, and wait until it is durable
     answer     (transactions.py, produce_appends.py and produce_response.py are the last three)
 
-A batch is checked in this order, and the first error is the partition's answer: the request (acks),
-the topic, the partition, its transaction, what the API version allows, the records, the topic's
-settings, the producer's sequence. With acks=0 there is no response, and an error closes the
-connection.
+A batch is checked in this order, and the first error is the partition's answer: the transactional
+id, the request (acks), whether the client may write the topic, the topic, the partition, its
+transaction, what the API version allows, the records, the topic's settings, the producer's
+sequence. With acks=0 there is no response, and an error closes the connection.
 """
 
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeAlias
 
+from broker.core import access
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import StepBudget
+from broker.core.security.acls import Operation, ResourceType
+from broker.core.security.audit import AUDIT_TOPIC
 from broker.core.session import Session
-from broker.core.topics.lookup import led_log, topic_by_id, topic_by_name
+from broker.core.topics.lookup import led_log
+from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.identifiers import BROKERS_CLIENT_ID
 from broker.model.limits import PRODUCE_BYTES_PER_STEP, PRODUCE_NAME_BYTES
 from broker.protocols.base import Answer
 from broker.protocols.kafka import produce_response, transactions
 from broker.protocols.kafka.api import Api, Request, Response
 from broker.protocols.kafka.current_leaders import CurrentLeaders
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.produce_appends import TOPIC_IDS_SINCE, append_all
 from broker.protocols.kafka.produce_response import Batch, Place, Refused
 
@@ -64,13 +70,29 @@ def handle(
 async def _serve(request: "_Request", session: Session) -> "Response[bodies.ProduceResponse]":
     budget = StepBudget(PRODUCE_BYTES_PER_STEP)
     sent = await _read(request, budget)
-    batches = await _look_up(request, session, sent, budget)
+    refusal = _refusal(request, session)
+    if refusal is None:
+        batches = await _look_up(request, session, sent, budget)
+    else:
+        batches = dict.fromkeys(sent, refusal)
     await transactions.admit(request, session, batches, budget)
     outcomes = await append_all(request, session, batches, budget)
     if request.body["acks"] == 0:
         return Answer(None, written=await produce_response.all_written(outcomes, budget))
     leaders = CurrentLeaders(session)
     return await produce_response.build(request.version, outcomes, leaders, budget)
+
+
+def _refusal(request: "_Request", session: Session) -> Refused | None:
+    """Return the answer for all partitions if the client may not write the transaction."""
+    transactional_id = request.body["transactional_id"]
+    if transactional_id is not None:
+        try:
+            kind = ResourceType.TRANSACTIONAL_ID
+            access.check(session, Operation.WRITE, kind, transactional_id)
+        except RequestError as error:
+            return Refused(error.code)
+    return None
 
 
 async def _read(request: "_Request", budget: StepBudget) -> dict[Place, bytes | None]:
@@ -99,22 +121,34 @@ async def _look_up(
 
 def _batch(request: "_Request", session: Session, place: Place, records: bytes | None) -> Batch:
     """Return a batch and the log that it is for; RequestError is the partition's answer."""
-    broker = session.broker
     if records is None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this partition twice")
     if request.body["acks"] not in _ACKS:
         raise RequestError(ErrorCode.INVALID_REQUIRED_ACKS)
     if request.version >= TOPIC_IDS_SINCE:
-        topic = topic_by_id(broker.topics, place.topic_id)
+        topic = access.topic_of_id(session, Operation.WRITE, place.topic_id)
     else:
-        topic = topic_by_name(broker.topics, place.name)
-    if topic.is_internal and not (
-        request.client_id == _ADMIN_CLIENT
-        and broker.config.flag("polylog.internal.topics.writable")
-    ):
+        topic = access.topic_named(session, Operation.WRITE, place.name)
+    if topic.is_internal and not _may_write_internal(request, session, topic):
         text = f"'{topic.name}' belongs to the broker"
         raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     return Batch(topic, led_log(topic, place.partition), records)
 
 
-API = Api(0, "Produce", range(14), handle, has_own_limits=True)
+def _may_write_internal(request: "_Request", session: Session, topic: Topic) -> bool:
+    if topic.name == AUDIT_TOPIC:  # another broker's events, which leads no partition of it
+        if request.client_id != BROKERS_CLIENT_ID or session.broker.links is None:
+            return False
+        return access.may_cluster(session, Operation.CLUSTER_ACTION)
+    is_admin = request.client_id == _ADMIN_CLIENT
+    return is_admin and session.broker.config.flag("polylog.internal.topics.writable")
+
+
+API = Api(
+    0,
+    "Produce",
+    range(14),
+    handle,
+    on_each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, ResourceType.TOPIC),
+    has_own_limits=True,
+)

@@ -2,11 +2,14 @@
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.groups.commands.classic import SyncRequest, SyncResponse
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, DeferrableResponse, Request, respond_with
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -22,6 +25,7 @@ def handle(
     names = (body["protocol_type"], body["protocol_name"])
     if request.version >= _PROTOCOL_NAMES_SINCE and None in names:
         raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    access.check_group(session, Operation.READ, body["group_id"])
     command = SyncRequest(
         group_id=body["group_id"],
         member_id=body["member_id"],
@@ -43,4 +47,11 @@ def _fields(response: SyncResponse) -> "bodies.SyncGroupResponse":
     }
 
 
-API = Api(14, "SyncGroup", range(6), handle, has_own_limits=True)
+API = Api(
+    14,
+    "SyncGroup",
+    range(6),
+    handle,
+    on_each(Operation.READ, ResourceType.GROUP),
+    has_own_limits=True,
+)

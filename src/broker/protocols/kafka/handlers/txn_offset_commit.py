@@ -6,8 +6,10 @@ AddOffsetsToTxn must precede. The offsets are pending until the transaction is c
 
 from typing import TYPE_CHECKING
 
+from broker.core import access
 from broker.core.groups.commands.offsets import CommitRequest, CommitResponse, OffsetToCommit
 from broker.core.scheduling.steps import in_parts, in_steps
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.transactions.commands import Producer
 from broker.core.transactions.records import TopicPartition
@@ -20,6 +22,7 @@ from broker.model.limits import (
 from broker.protocols.kafka import transactions
 from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.offsets import Offsets
+from broker.protocols.kafka.operations import on_each
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -34,8 +37,15 @@ async def handle(
     request: "Request[bodies.TxnOffsetCommitRequest]", session: Session
 ) -> "bodies.TxnOffsetCommitResponse":
     """Commit offsets of existing partitions; the others get an error each."""
+    body = request.body
+    try:
+        kind = ResourceType.TRANSACTIONAL_ID
+        access.check(session, Operation.WRITE, kind, body["transactional_id"])
+        access.check_group(session, Operation.READ, body["group_id"])
+    except RequestError as error:
+        return {"topics": Offsets.refused(body["topics"], error)}
     offsets = Offsets()
-    reading = offsets.read(request.body["topics"], session.broker.topics)
+    reading = offsets.read(body["topics"], session)
     async for _ in in_steps(reading, PARTITIONS_ANSWERED_PER_STEP):
         pass
     if offsets.to_commit:
@@ -101,4 +111,13 @@ async def _admission(
     return transactions.abortable(code, supports_abortable=request.version >= _ABORTABLE_SINCE)
 
 
-API = Api(28, "TxnOffsetCommit", range(6), handle)
+API = Api(
+    28,
+    "TxnOffsetCommit",
+    range(6),
+    handle,
+    (
+        *on_each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        *on_each(Operation.READ, ResourceType.GROUP, ResourceType.TOPIC),
+    ),
+)

@@ -7,9 +7,11 @@ registration remains after its broker has stopped, and this request removes it.
 
 from typing import TYPE_CHECKING
 
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka.api import Api, Request, refuse_with_message
+from broker.protocols.kafka.operations import on_cluster
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -20,7 +22,7 @@ def handle(
 ) -> "bodies.UnregisterBrokerResponse":
     """Refuse, with the reason."""
     broker_id = request.body["broker_id"]
-    brokers = session.broker.cluster.brokers(session.listener_host, session.listener_port)
+    brokers = session.broker.cluster.brokers(*session.reached)
     if any(each.broker_id == broker_id for each in brokers):
         text = f"broker {broker_id} runs: stop it, and it unregisters itself"
         raise RequestError(ErrorCode.INVALID_REQUEST, text)
@@ -28,4 +30,6 @@ def handle(
     raise RequestError(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
 
 
-API = Api(64, "UnregisterBroker", range(1), handle, refuse_with_message)
+API = Api(
+    64, "UnregisterBroker", range(1), handle, (on_cluster(Operation.ALTER),), refuse_with_message
+)

@@ -6,10 +6,12 @@ refused. An error of one feature refuses the whole request.
 
 from typing import TYPE_CHECKING
 
+from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka.api import Api, Request, outcome, refuse_with_message
 from broker.protocols.kafka.features import FEATURES
+from broker.protocols.kafka.operations import on_cluster
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -56,4 +58,6 @@ def _check(name: str, level: int) -> None:
         raise RequestError(ErrorCode.INVALID_UPDATE_VERSION, text)
 
 
-API = Api(57, "UpdateFeatures", range(3), handle, refuse_with_message)
+API = Api(
+    57, "UpdateFeatures", range(3), handle, (on_cluster(Operation.ALTER),), refuse_with_message
+)

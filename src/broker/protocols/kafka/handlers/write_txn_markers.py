@@ -9,12 +9,15 @@ from asyncio import Future
 from typing import TYPE_CHECKING
 
 from broker.codec.control_records import Marker
+from broker.core import access
+from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
 from broker.core.transactions.records import TopicPartition, by_topic
-from broker.model.errors import ErrorCode
+from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import MARKERS_PER_TURN
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request, call_in_turns
+from broker.protocols.kafka.operations import on_each
 from broker.protocols.kafka.partitions import unique_partitions
 
 if TYPE_CHECKING:
@@ -41,6 +44,18 @@ async def handle(
         )
         for each in wanted
     ]
+
+    try:
+        if not access.may_cluster(session, Operation.ALTER):
+            access.check_cluster(session, Operation.CLUSTER_ACTION)
+    except RequestError as error:
+        code = error.code
+        return {
+            "markers": [
+                _written(marker, dict.fromkeys(its, code))
+                for marker, its in zip(markers, places, strict=True)
+            ]
+        }
 
     def write(one: tuple[TopicPartition, Marker, int]) -> Future[ErrorCode]:
         return session.broker.transactions.write_marker(*one)
@@ -77,4 +92,13 @@ def _written(
     }
 
 
-API = Api(27, "WriteTxnMarkers", range(1, 3), handle)
+API = Api(
+    27,
+    "WriteTxnMarkers",
+    range(1, 3),
+    handle,
+    (
+        *on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        *on_each(Operation.ALTER, ResourceType.CLUSTER),
+    ),
+)

@@ -7,6 +7,7 @@ stop. Topic names follow Kafka's rules; internal topics are not listed.
 import logging
 from typing import Final
 
+from broker.core import access
 from broker.core.forwarding import answered_here
 from broker.core.scheduling.steps import in_parts, in_steps
 from broker.core.topics.rules import NewTopic
@@ -42,6 +43,7 @@ async def create(request: CreateTopic, call: Call) -> Created:
     if not 1 <= request.partitions <= PARTITIONS_PER_TOPIC_MAX:
         raise RefusalError(Failure.PARTITION_COUNT, count=request.partitions)
     try:
+        access.check_creation(call.session, request.topic)
         await call.broker.topics.create(NewTopic(request.topic, request.partitions, config=_CONFIG))
     except RequestError as error:
         if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -60,7 +62,11 @@ async def list_all(_: ListTopics, call: Call) -> TopicList:
     """
     found: list[tuple[str, int]] = []
     async for part in in_parts(call.broker.topics, PARTITIONS_ANSWERED_PER_STEP):
-        found += [(each.name, len(each.logs)) for each in part if not each.is_internal]
+        found += [
+            (each.name, len(each.logs))
+            for each in part
+            if not each.is_internal and access.may_describe(call.session, each)
+        ]
     return TopicList(found)
 
 

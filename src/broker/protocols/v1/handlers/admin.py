@@ -5,6 +5,7 @@ with the reason: a standalone broker has no other one, and a cluster does these 
 a cluster, leaders are moved to other replicas that are in sync.
 """
 
+from broker.core import access
 from broker.core.scheduling.steps import in_parts
 from broker.core.topics.rules import NewTopic, check_name
 from broker.core.topics.topic import INTERNAL_TOPICS, Topic
@@ -36,7 +37,7 @@ def _known_brokers(request: Request) -> list[int]:
     broker = session.broker
     found = set(request.brokers.known(broker.node_id))
     if broker.links is not None:
-        cluster = broker.cluster.brokers(session.listener_host, session.listener_port)
+        cluster = broker.cluster.brokers(*session.reached)
         found |= {each.broker_id for each in cluster}
     return sorted(found)
 
@@ -54,6 +55,7 @@ async def create_topic(request: Request) -> str:
         raise bad_request("partitions must be > 0")
     if factor <= 0:
         raise bad_request("replication factor must be > 0")
+    access.check_creation(request.session, name)
     topics = request.session.broker.topics
     existing = topics.get(name)
     if name in INTERNAL_TOPICS:
@@ -88,7 +90,11 @@ async def get_metadata(request: Request) -> str:
     broker = request.session.broker
     names: list[str] = []
     async for part in in_parts(broker.topics, NAMES_READ_PER_STEP):
-        names += [topic.name for topic in part if not topic.is_internal]
+        names += [
+            topic.name
+            for topic in part
+            if not topic.is_internal and access.may_describe(request.session, topic)
+        ]
     topics = " ".join(names)
     brokers = numbers(_known_brokers(request))
     return f"topics=[{topics}] brokers={brokers} fenced=[]"

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from broker.model.address import Address
 from broker.model.errors import StorageError
+from broker.model.secret import Secret
 from broker.storage.metadata import OutcomeUnknown, Unavailable
 from broker.storage.metadata.etcd.connection import (
     Body,
@@ -66,7 +67,7 @@ class Credentials(NamedTuple):
     """A user of etcd."""
 
     name: str
-    password: str
+    password: Secret
 
 
 class Gateway:
@@ -216,7 +217,7 @@ class Gateway:
             async with self._authenticating:
                 if self._credentials and not self._token:
                     name, password = self._credentials
-                    body = {"name": name, "password": password}
+                    body = {"name": name, "password": password.reveal()}
                     answer = await self._exchange("auth/authenticate", body, "", _Progress())
                     self._token = str(answer.get("token", ""))
         return self._token

@@ -343,7 +343,7 @@ def test_concurrent_alterations_both_take_effect() -> None:
 
 @pytest.mark.parametrize("op", [SET, DELETE, APPEND])
 @pytest.mark.parametrize(
-    "name", ["background.threads", "ssl.keystore.location", "listener.name.internal.ssl.protocol"]
+    "name", ["background.threads", "ssl.provider", "listener.name.internal.ssl.protocol"]
 )
 def test_a_setting_known_only_to_kafka_is_accepted_and_has_no_effect(name: str, op: int) -> None:
     fake_broker = FakeBroker()

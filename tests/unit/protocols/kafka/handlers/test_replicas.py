@@ -26,7 +26,7 @@ class View:
     def __init__(self, leadership: Leadership) -> None:
         self.told = leadership
 
-    def brokers(self, host: str, port: int) -> list[KnownBroker]:
+    def brokers(self, host: str, port: int, _listener: object = None) -> list[KnownBroker]:
         others = [KnownBroker(each, f"host{each}", 9000 + each, None) for each in (2, 3)]
         return [KnownBroker(1, host, port, None), *others]
 

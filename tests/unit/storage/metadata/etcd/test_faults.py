@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from broker.model.errors import StorageError
+from broker.model.secret import Secret
 from broker.storage.metadata import (
     Absent,
     Changes,
@@ -243,14 +244,14 @@ def test_a_user_without_its_password_is_refused_and_a_token_is_renewed(one: Etcd
             ("auth/enable", {}),
         ):
             await admin.call(path, body, seconds=5, changes=True)
-        known = Gateway(one.endpoints, credentials=Credentials("root", "secret"))
+        known = Gateway(one.endpoints, credentials=Credentials("root", Secret("secret")))
         store = EtcdMetaStore(known, b"/c/")
         revision = await store.transact([], [Put(b"key", b"1")])
         assert revision is not None
 
         with pytest.raises(EtcdError, match="user name is empty"):
             await EtcdMetaStore(admin, b"/c/").get(b"key")
-        wrong = Gateway(one.endpoints, credentials=Credentials("root", "wrong"))
+        wrong = Gateway(one.endpoints, credentials=Credentials("root", Secret("wrong")))
         with pytest.raises(EtcdError, match="authentication failed"):
             await EtcdMetaStore(wrong, b"/c/").get(b"key")
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from broker.model.address import Address
+from broker.model.secret import Secret
 from broker.storage.metadata import OutcomeUnknown
 from broker.storage.metadata.etcd.gateway import Credentials, EtcdError, Gateway
 
@@ -125,8 +126,8 @@ def test_calls_at_once_whose_token_has_expired_share_a_new_one() -> None:
             return response({"error": text, "code": 16}, "401 Unauthorized")
 
         async with endpoint(answer) as etcd:
-            gateway = Gateway([etcd], credentials=Credentials("root", "secret"))
-            gateway._token = "expired"  # noqa: S105
+            gateway = Gateway([etcd], credentials=Credentials("root", Secret("secret")))
+            gateway._token = "expired"
             calls = (gateway.call("kv/txn", {}, seconds=5, changes=True) for _ in range(8))
             assert await asyncio.gather(*calls) == [{"count": "0"}] * 8
             await gateway.close()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from broker.model.address import Address
+from broker.model.secret import Secret
 from broker.storage.metadata import Changes, Compacted, Delete, Put, StoreReplaced
 from broker.storage.metadata.etcd.gateway import Credentials, EtcdError, Gateway
 from broker.storage.metadata.etcd.store import EtcdMetaStore
@@ -189,8 +190,10 @@ def guarded(etcd: Etcd) -> Iterator[Callable[[str, str], Gateway]]:
         ("auth/enable", {}),
     ]
     loop.run_until_complete(calls(Gateway(etcd.endpoints), *enabling))
-    root = Credentials("root", "secret")
-    yield lambda name, password: Gateway(etcd.endpoints, credentials=Credentials(name, password))
+    root = Credentials("root", Secret("secret"))
+    yield lambda name, password: Gateway(
+        etcd.endpoints, credentials=Credentials(name, Secret(password))
+    )
     disabling: list[tuple[str, dict[str, Any]]] = [
         ("auth/disable", {}),
         *(("auth/user/delete", {"name": name}) for name in ("root", "reader")),
@@ -239,7 +242,7 @@ def test_calls_and_a_watch_with_a_token_that_etcd_has_forgotten_ask_for_another(
         assert not watching.done()
         watching.cancel()
         await asyncio.wait([watching])
-        gateway._token = "unknown.1"  # noqa: S105 (as a token of a member that has expired it)
+        gateway._token = "unknown.1"
         async with aclosing(store.watch(b"", revision)) as watch:
             assert (await anext(watch)).revision == revision
         await store.close()

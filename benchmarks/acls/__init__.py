@@ -1,0 +1,1 @@
+"""Decisions of the authorizer, and what they cost the native paths."""

@@ -1,0 +1,1 @@
+"""TLS beside plain connections and beside OpenSSL's own speed."""

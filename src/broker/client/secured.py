@@ -1,0 +1,108 @@
+"""How a client is secured: TLS, and who it logs in as, from a file of Kafka's client settings.
+
+    security.protocol=SASL_SSL
+    ssl.truststore.type=PEM
+    ssl.truststore.location=ca.pem
+    sasl.mechanism=SCRAM-SHA-512
+    sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username=...;
+
+Files that Kafka's own tools take with --command-config are taken as they are. PEM is the only type
+of stores. Errors show no value of a password.
+"""
+
+import re
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from broker.client.sasl import CLIENT_MECHANISMS, Credentials
+from broker.model.errors import ConfigError
+from broker.model.jaas import parse_jaas
+from broker.model.listener import SecurityProtocol
+from broker.model.sasl_limits import CLIENT_CONFIG_BYTES_MAX
+
+_CONTINUED: Final = re.compile(r"\\\r?\n[ \t]*")
+_PROPERTY: Final = re.compile(r"[ \t]*([^=:\s#!][^=:\s]*)[ \t]*[=:][ \t]*(.*)")
+
+
+class Secured(NamedTuple):
+    """How a connection is secured.
+
+    Attributes:
+        tls: the context of TLS; None: without.
+        checks_host: whether the broker's certificate must have the host's name.
+        credentials: who logs in; None: nobody.
+    """
+
+    tls: ssl.SSLContext | None = None
+    checks_host: bool = True
+    credentials: Credentials | None = None
+
+
+def read_secured(file: Path) -> Secured:
+    """Read a file of client settings; raise ConfigError."""
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(CLIENT_CONFIG_BYTES_MAX).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read: {error}") from None
+    try:
+        return parse_secured(parse_properties(text))
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from None
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Parse NAME=VALUE lines of a Java properties file."""
+    properties = {}
+    for line in _CONTINUED.sub(" ", text).splitlines():
+        found = _PROPERTY.fullmatch(line)
+        if found is not None:
+            properties[found.group(1)] = found.group(2).strip()
+    return properties
+
+
+def parse_secured(properties: Mapping[str, str]) -> Secured:
+    """Return what the settings say; raise ConfigError."""
+    name = properties.get("security.protocol", "PLAINTEXT").upper()
+    try:
+        protocol = SecurityProtocol[name]
+    except KeyError:
+        known = ", ".join(SecurityProtocol.__members__)
+        raise ConfigError(f"security.protocol={name}: expected one of {known}") from None
+    checks_host = properties.get("ssl.endpoint.identification.algorithm", "https") != ""
+    return Secured(
+        _context(properties, checks_host=checks_host) if protocol.has_tls else None,
+        checks_host,
+        _credentials(properties) if protocol.has_sasl else None,
+    )
+
+
+def _credentials(properties: Mapping[str, str]) -> Credentials:
+    mechanism = properties.get("sasl.mechanism", "")
+    if mechanism not in CLIENT_MECHANISMS:
+        raise ConfigError(f"sasl.mechanism: expected one of {', '.join(CLIENT_MECHANISMS)}")
+    line = properties.get("sasl.jaas.config")
+    if line is None:
+        raise ConfigError('sasl.jaas.config: expected MODULE required username="" password="";')
+    options = parse_jaas(line).options
+    if not options.get("username") or "password" not in options:
+        raise ConfigError("sasl.jaas.config has no username or no password")
+    is_token = options.get("tokenauth", "").lower() == "true"
+    return Credentials(mechanism, options["username"], options["password"], is_token)
+
+
+def _context(properties: Mapping[str, str], *, checks_host: bool) -> ssl.SSLContext:
+    for store in ("ssl.truststore", "ssl.keystore"):
+        if f"{store}.location" in properties and properties.get(f"{store}.type") != "PEM":
+            raise ConfigError(f"{store}.type: expected PEM")
+    try:
+        context = ssl.create_default_context(cafile=properties.get("ssl.truststore.location"))
+        context.check_hostname = checks_host
+        keys = properties.get("ssl.keystore.location")
+        if keys is not None:
+            context.load_cert_chain(keys, password=properties.get("ssl.key.password"))
+    except OSError as error:  # ssl.SSLError is one
+        raise ConfigError(f"the stores of certificates cannot be read: {error}") from None
+    return context

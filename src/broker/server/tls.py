@@ -1,0 +1,272 @@
+"""The TLS of the listeners: their contexts, which follow files and settings while the broker runs.
+
+    a file changes ----------.                         .-- refused: logged, the old one stays
+    IncrementalAlterConfigs --'--> read, check, compare --
+                                                       '-- new connections of the listener get it
+
+Open connections stay as they are. A renewed certificate must have the names of the one before,
+unless ssl.allow.dn.changes or ssl.allow.san.changes says otherwise.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from broker._native.wire.connection import Connection
+from broker._native.wire.tls import TlsChannel
+from broker.core.configs.broker_configs import BrokerConfigs
+from broker.core.dialing import Dialer
+from broker.core.security.audit import Audit, Login, Peer
+from broker.core.service import Service
+from broker.core.tls.certificates import parse_certificate
+from broker.core.tls.contexts import Secured, secured
+from broker.core.tls.principal_rules import PrincipalRules
+from broker.model.config import Config, Values, inter_broker_listener
+from broker.model.errors import CodecError, ConfigError, PeerError
+from broker.model.listener import ListenerConfig
+from broker.model.principal import ANONYMOUS, USER, Principal
+from broker.model.tls_limits import (
+    TLS_EXPIRY_LOOK_SECONDS,
+    TLS_EXPIRY_WARNING_DAYS,
+    TLS_FAILURES_LOGGED_SECONDS,
+    TLS_FILES_LOOK_SECONDS,
+)
+
+if TYPE_CHECKING:
+    from broker.core.session import Session
+
+_log = logging.getLogger(__name__)
+_FILES = ("ssl.keystore.location", "ssl.truststore.location")
+
+
+class ListenerTls:
+    """The TLS of one listener."""
+
+    def __init__(
+        self,
+        listener: ListenerConfig,
+        config: Config,
+        monotonic: Callable[[], float],
+        *,
+        is_of_brokers: bool = False,
+        audit: Audit | None = None,
+    ) -> None:
+        """Read its keys; ConfigError if they cannot be used.
+
+        With `is_of_brokers` this broker reaches others with the same keys. The audit is told of
+        certificates.
+        """
+        self._audit = audit
+        self._listener = listener
+        self._is_of_brokers = is_of_brokers
+        self._settings = config.of_listener(listener)
+        self._monotonic = monotonic
+        self._rules = PrincipalRules(self._settings.text("ssl.principal.mapping.rules"))
+        self._seen = _seen(self._settings)
+        self._secured = self._load(config)
+        self._warned_days: int | None = None
+        self._failures = 0
+        self._failures_logged_at: float | None = None
+
+    def channel(self) -> TlsChannel:
+        """Return the TLS of a new connection."""
+        return TlsChannel(self._wrap, self._on_secured, self._on_failed)
+
+    def check(self, config: Config) -> None:
+        """Raise ConfigError if altered settings cannot be in force."""
+        if self._is_other(config.of_listener(self._listener)):
+            self._check_names(self._load(config))
+
+    def apply(self, config: Config) -> None:
+        """Put altered settings into force, and what their files have now."""
+        settings = config.of_listener(self._listener)
+        if self._is_other(settings):
+            self._take(config, settings)
+
+    def look(self, config: Config) -> None:
+        """Use the files again if they have changed; an error is logged, and the old keys stay."""
+        if _seen(self._settings) != self._seen:
+            self._take(config, self._settings)
+
+    def warn_of_expiry(self, now: datetime) -> None:
+        """Log once for each number of days before the certificate ends that is reached."""
+        left = (self._secured.certificate.expires - now).days
+        days = min((each for each in TLS_EXPIRY_WARNING_DAYS if left < each), default=None)
+        if days is not None and days != self._warned_days:
+            _log.warning(
+                "certificate expires: listener=%s expires=%s days=%d subject=%s",
+                self._listener.name,
+                self._secured.certificate.expires.isoformat(),
+                left,
+                self._secured.certificate.subject,
+            )
+        self._warned_days = days
+
+    def _is_other(self, settings: Values) -> bool:
+        return not settings.has_values_of(self._settings) or _seen(settings) != self._seen
+
+    @property
+    def to_brokers(self) -> ssl.SSLContext:
+        """The context of a new connection to another broker."""
+        assert self._secured.to_brokers is not None
+        return self._secured.to_brokers
+
+    def _load(self, config: Config) -> Secured:
+        settings = config.of_listener(self._listener)
+        client_auth = settings.text("ssl.client.auth")
+        name = f"{self._listener.prefix}ssl.client.auth"
+        if self._listener.security.has_sasl and name not in config.names:
+            client_auth = (
+                "none"  # as in Kafka: who logs in needs a certificate if that is asked for
+            )
+        where = f"listener {self._listener.name}"
+        return secured(settings, client_auth, where, is_of_brokers=self._is_of_brokers)
+
+    def _take(self, config: Config, settings: Values) -> None:
+        seen = _seen(settings)
+        try:
+            renewed = self._load(config)
+            self._check_names(renewed)
+        except ConfigError as error:
+            _log.error("keys are not renewed: listener=%s error=%s", self._listener.name, error)
+        else:
+            self._secured, self._settings, self._warned_days = renewed, settings, None
+            _log.info(
+                "keys are renewed: listener=%s expires=%s subject=%s",
+                self._listener.name,
+                renewed.certificate.expires.isoformat(),
+                renewed.certificate.subject,
+            )
+        self._seen = seen
+
+    def _check_names(self, renewed: Secured) -> None:
+        old, new = self._secured.certificate, renewed.certificate
+        if new.subject != old.subject and not self._settings.flag("ssl.allow.dn.changes"):
+            raise ConfigError(
+                f"{renewed.keys.origin}: the certificate is of {new.subject} and was of"
+                f" {old.subject}: ssl.allow.dn.changes=false"
+            )
+        lacks = old.alternative_names - new.alternative_names
+        if lacks and not self._settings.flag("ssl.allow.san.changes"):
+            raise ConfigError(
+                f"{renewed.keys.origin}: the certificate lacks {len(lacks)} alternative names of"
+                " the one before: ssl.allow.san.changes=false"
+            )
+
+    def _wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+        return self._secured.of_clients.wrap_bio(incoming, outgoing, server_side=True)
+
+    def _on_secured(self, connection: Connection) -> None:
+        """Let the connection act for the subject of its certificate, if it has shown one."""
+        assert connection.tls is not None
+        assert connection.tls.ssl_object is not None
+        der = connection.tls.ssl_object.getpeercert(binary_form=True)
+        if der is None:
+            return
+        session = cast("Session", connection.session)
+        try:
+            principal = Principal(USER, self._rules.name(parse_certificate(der).subject))
+        except (CodecError, PeerError) as error:
+            self._on_failed(connection.peer_host, str(error))
+            connection.abort("its certificate is of no principal")
+            return
+        if self._is_recorded(connection.peer_host, principal):
+            session.principal = principal
+        else:
+            connection.abort("the audit cannot record it")
+
+    def _on_failed(self, peer: str, reason: str) -> None:
+        """Count a failed handshake; the first is logged at once, later ones together."""
+        self._is_recorded(peer, ANONYMOUS, reason)
+        self._failures += 1
+        now = self._monotonic()
+        last = self._failures_logged_at
+        if last is None or now - last >= TLS_FAILURES_LOGGED_SECONDS:
+            _log.warning(
+                "TLS handshakes failed: listener=%s count=%d peer=%s reason=%s",
+                *(self._listener.name, self._failures, peer, reason),
+            )
+            self._failures, self._failures_logged_at = 0, now
+
+    def _is_recorded(self, peer: str, principal: Principal, failure: str = "") -> bool:
+        """Tell the audit of a certificate or of a failure; return whether the client may go on."""
+        if self._audit is None:
+            return True
+        came = Peer(peer, self._listener.name, "tls")
+        return self._audit(Login(came, str(principal), "TLS", failure))
+
+
+class TlsWatch(Service):
+    """Looks at the files of keys, and warns before certificates expire."""
+
+    name = "tls"
+
+    def __init__(
+        self,
+        listeners: Iterable[ListenerTls],
+        config: Callable[[], Config],
+    ) -> None:
+        """Keep the listeners."""
+        self._listeners = tuple(listeners)
+        self._config = config
+
+    async def run(self) -> None:
+        """Look at them again and again."""
+        seconds = 0
+        while True:
+            for listener in self._listeners:
+                listener.look(self._config())
+                if seconds % TLS_EXPIRY_LOOK_SECONDS == 0:
+                    listener.warn_of_expiry(datetime.now(UTC))
+            await asyncio.sleep(TLS_FILES_LOOK_SECONDS)
+            seconds += TLS_FILES_LOOK_SECONDS
+
+
+def open_tls(
+    configs: BrokerConfigs,
+    monotonic: Callable[[], float],
+    dialer: Dialer | None,
+    audit: Audit | None = None,
+) -> tuple[dict[str, ListenerTls], TlsWatch]:
+    """Read the keys of all listeners with TLS, which follow the configuration from here on.
+
+    Connections of `dialer` to other brokers are encrypted if their listener is.
+
+    Raises:
+        ConfigError: keys cannot be used.
+    """
+    config = configs.current
+    listeners = config.listeners
+    of_brokers = None if dialer is None else inter_broker_listener(config, listeners)
+    name_of_brokers = None if of_brokers is None else of_brokers.name
+    found = {
+        each.name: ListenerTls(
+            each, config, monotonic, is_of_brokers=each.name == name_of_brokers, audit=audit
+        )
+        for each in listeners
+        if each.security.has_tls
+    }
+    for each in found.values():
+        configs.checked_by(each.check)
+        configs.when_altered(each.apply)
+    if dialer is not None and name_of_brokers in found:
+        dialed = found[name_of_brokers]
+        dialer.secure_with(lambda: dialed.to_brokers)
+    return found, TlsWatch(found.values(), lambda: configs.current)
+
+
+def _seen(settings: Values) -> tuple[tuple[int, ...] | None, ...]:
+    """Return what tells a changed file from the one before, of each file."""
+    return tuple(map(_state, (settings.text_or_none(each) for each in _FILES)))
+
+
+def _state(location: str | None) -> tuple[int, ...] | None:
+    try:
+        status = None if location is None else Path(location).stat()
+    except OSError:
+        return None
+    return None if status is None else (status.st_mtime_ns, status.st_size, status.st_ino)

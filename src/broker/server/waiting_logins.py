@@ -1,0 +1,63 @@
+"""Connections that have not logged in: how many there may be, and for how long."""
+
+from asyncio import AbstractEventLoop, TimerHandle
+
+from broker._native.wire.connection import Connection
+from broker.model.sasl_limits import LOGIN_SECONDS, LOGINS_WAITING_MAX
+
+
+class WaitingLogins:
+    """Closes connections that do not log in: each after a time, and the oldest of too many."""
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        waiting_max: int = LOGINS_WAITING_MAX,
+        seconds: float = LOGIN_SECONDS,
+    ) -> None:
+        """Start without connections."""
+        self._loop = loop
+        self._waiting_max = waiting_max
+        self._seconds = seconds
+        self._until: dict[Connection, float] = {}  # the oldest first
+        self._timer: TimerHandle | None = None
+
+    def __len__(self) -> int:
+        """How many connections it has; some of them may have logged in already."""
+        return len(self._until)
+
+    def add(self, connection: Connection) -> None:
+        """Add a new connection."""
+        self._until[connection] = self._loop.time() + self._seconds
+        if len(self._until) > self._waiting_max:
+            self._forget_done()
+        if len(self._until) > self._waiting_max:
+            self._close(next(iter(self._until)), "others wait for their logins")
+        self._set_timer()
+
+    def remove(self, connection: Connection) -> None:
+        """Forget a connection, which has been closed."""
+        self._until.pop(connection, None)
+
+    def _close(self, connection: Connection, reason: str) -> None:
+        del self._until[connection]
+        if connection.needs_login:
+            connection.abort(f"has not logged in: {reason}")
+
+    def _forget_done(self) -> None:
+        for each in [each for each in self._until if not each.needs_login]:
+            del self._until[each]
+
+    def _set_timer(self) -> None:
+        if self._timer is None and self._until:
+            until = next(iter(self._until.values()))
+            self._timer = self._loop.call_at(until, self._end_late)
+
+    def _end_late(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        for connection, until in list(self._until.items()):
+            if until > now:
+                break
+            self._close(connection, f"within {self._seconds} s")
+        self._set_timer()

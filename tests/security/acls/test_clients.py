@@ -1,0 +1,105 @@
+"""The smallest sets of rights with which librdkafka's clients work, and what they say without."""
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from tests.support.acl_broker import GROUP, TOPIC, TRANSACTIONAL_ID, AclBroker, acl
+from tests.support.wire_client import WireClient
+from tests.support.wire_requests import create_topic
+
+TIMEOUT_S = 30
+WRITE, READ = acl("Write", TOPIC, "t"), acl("Read", TOPIC, "t")
+
+
+@pytest.fixture(scope="module")
+def admin(secured: AclBroker) -> Iterator[WireClient]:
+    with secured.client("admin") as client:
+        create_topic(client, "t")
+        yield client
+
+
+def produced(secured: AclBroker, **config: object) -> KafkaError | None:
+    """Produce a message; return its error."""
+    errors: list[KafkaError | None] = []
+    producer = Producer(
+        {"bootstrap.servers": secured.addresses["alice"], "message.timeout.ms": 20_000, **config}
+    )
+    producer.produce("t", b"value", on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(TIMEOUT_S) == 0
+    return errors[0]
+
+
+def consumed(secured: AclBroker, **config: object) -> KafkaError | None:
+    """Consume a message as a member of a group; return the error instead."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": secured.addresses["alice"],
+            "group.id": "g",
+            "auto.offset.reset": "earliest",
+            **config,
+        }
+    )
+    consumer.subscribe(["t"])
+    try:
+        message = consumer.poll(TIMEOUT_S)
+        assert message is not None
+        if message.error() is None:
+            consumer.commit(message=message, asynchronous=False)
+        return message.error()
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("is_idempotent", [False, True])
+def test_a_producer_needs_write_on_its_topic(
+    secured: AclBroker, admin: WireClient, is_idempotent: bool
+) -> None:
+    config = {"enable.idempotence": is_idempotent}
+    if not is_idempotent:
+        error = produced(secured, **config)
+        assert error is not None
+        assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    with secured.acls(WRITE):
+        assert produced(secured, **config) is None
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_consumer_needs_read_on_its_topic_and_group(
+    secured: AclBroker, admin: WireClient, protocol: str
+) -> None:
+    config = {"group.protocol": protocol}
+    with secured.acls(WRITE):
+        assert produced(secured) is None
+    with secured.acls(READ):
+        error = consumed(secured, **config)
+        assert error is not None
+        assert error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+    with secured.acls(READ, acl("Read", GROUP, "g")):
+        # A group of another protocol is one of another name.
+        own = {"group.id": f"g-{protocol}"}
+        with secured.acls(acl("Read", GROUP, "g-", is_prefixed=True)):
+            assert consumed(secured, **config, **own) is None
+
+
+def test_a_transactional_producer_needs_write_on_its_id_too(
+    secured: AclBroker, admin: WireClient
+) -> None:
+    config = {"bootstrap.servers": secured.addresses["alice"], "transactional.id": "x"}
+    with secured.acls(WRITE), pytest.raises(KafkaException, match="TRANSACTIONAL_ID_AUTHORIZ"):
+        Producer(config).init_transactions(TIMEOUT_S)
+    rights = (WRITE, acl("Write", TRANSACTIONAL_ID, "x"), READ, acl("Read", GROUP, "g"))
+    with secured.acls(*rights):
+        producer = Producer(config)
+        producer.init_transactions(TIMEOUT_S)
+        for _ in range(3):
+            producer.begin_transaction()
+            producer.produce("t", b"value")
+            offsets = [TopicPartition("t", 0, 1)]
+            reader = Consumer({"bootstrap.servers": secured.addresses["alice"], "group.id": "g"})
+            producer.send_offsets_to_transaction(
+                offsets, reader.consumer_group_metadata(), TIMEOUT_S
+            )
+            reader.close()
+            producer.commit_transaction(TIMEOUT_S)

@@ -1,0 +1,192 @@
+"""Attacks by connections that have not logged in: memory, descriptors, time, guessing."""
+
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from tests.support.broker_process import wait_until
+from tests.support.sasl_client import RefusedLoginError, SaslClient, ScramClient
+from tests.support.secured_broker import PLAIN_USERS, STORED_USERS, SecuredBroker
+from tests.support.wire_client import ConnectionClosedError
+
+KIB = 1 << 10
+CONNECTIONS = 1_500
+WAITING_MAX = 2_000
+LOGIN_SECONDS = 15
+GUESSES = 10_000
+GUESSERS = 250
+BOB = PLAIN_USERS["bob"]
+
+
+@pytest.fixture
+def held() -> Iterator[ExitStack]:
+    with ExitStack() as held:
+        yield held
+
+
+def connection(broker: SecuredBroker, held: ExitStack) -> socket.socket:
+    host, _, port = broker.address.rpartition(":")
+    return held.enter_context(socket.create_connection((host, int(port)), 60.0))
+
+
+def frame(size: int, body: bytes) -> bytes:
+    return struct.pack(">i", size) + body
+
+
+def test_a_connection_takes_64_kib_at_most_before_its_login(
+    broker: SecuredBroker, held: ExitStack
+) -> None:
+    """The longest frame that is taken, all but its last byte, on each connection."""
+    with SaslClient(broker.address) as client:
+        client.plain("bob", BOB)  # what the first login allocates is not counted
+    before = broker.private_memory()
+    size = 30 * KIB
+    start = frame(size, struct.pack(">hhih", 36, 1, 1, -1) + bytes(size - 11))
+    for _ in range(CONNECTIONS):
+        connection(broker, held).sendall(start)
+    with SaslClient(broker.address) as client:
+        client.plain("bob", BOB)  # others are served, and everything has arrived by now
+
+    assert broker.private_memory() - before < CONNECTIONS * 64 * KIB
+
+
+def test_a_flood_of_silent_connections_does_not_keep_others_out(
+    broker: SecuredBroker, held: ExitStack
+) -> None:
+    for _ in range(WAITING_MAX + 500):
+        connection(broker, held)
+
+    begun = time.monotonic()
+    with SaslClient(broker.address) as client:
+        client.plain("bob", BOB)
+        assert client.is_open()
+
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.slow("waits for the time that a login may take")
+def test_a_connection_that_does_not_log_in_is_closed(
+    broker: SecuredBroker, held: ExitStack
+) -> None:
+    silent = connection(broker, held)
+    told = SaslClient(broker.address, 60.0)
+    told.request("ApiVersions", 0, {})
+    chosen = SaslClient(broker.address, 60.0)
+    chosen.choose("SCRAM-SHA-256")
+    logged_in = SaslClient(broker.address, 60.0)
+    logged_in.plain("bob", BOB)
+
+    begun = time.monotonic()
+    assert silent.recv(1) == b""
+    for client in (told, chosen):
+        client.expect_closed()
+        client.close()
+
+    assert LOGIN_SECONDS - 2 < time.monotonic() - begun < LOGIN_SECONDS + 10
+    assert logged_in.is_open()
+    logged_in.close()
+
+
+@pytest.mark.slow("waits for the time that a login may take")
+def test_bytes_one_by_one_do_not_extend_the_time_of_a_login(
+    broker: SecuredBroker, held: ExitStack
+) -> None:
+    slow = connection(broker, held)
+    until = time.monotonic() + LOGIN_SECONDS + 10
+    with suppress(OSError):
+        for byte in frame(20_000, struct.pack(">hhih", 36, 1, 1, -1) + bytes(10_000)):
+            slow.sendall(bytes([byte]))
+            time.sleep(0.05)
+            assert time.monotonic() < until
+
+
+@pytest.mark.slow("makes 10,000 connections")
+def test_ten_thousand_wrong_passwords_find_nothing_and_others_are_served(
+    broker: SecuredBroker,
+) -> None:
+    """Several guesses at once: each has its own connection and waits for its answer."""
+    first = b"\0bob\0%d"
+    refused = 0
+    slowest = 0.0
+    with SaslClient(broker.address) as neighbour:
+        neighbour.plain("bob", BOB)
+        for start in range(0, GUESSES, GUESSERS):
+            guessers = [SaslClient(broker.address) for _ in range(GUESSERS)]
+            for guesser in guessers:
+                guesser.send("SaslHandshake", 1, {"mechanism": "PLAIN"})
+            for number, guesser in enumerate(guessers):
+                guesser.receive()
+                guesser.send("SaslAuthenticate", 1, {"auth_bytes": first % (start + number)})
+            begun = time.monotonic()
+            assert neighbour.is_open()
+            slowest = max(slowest, time.monotonic() - begun)
+            for guesser in guessers:
+                refused += guesser.receive()["error_code"] == 58
+                guesser.close()
+
+    assert refused == GUESSES
+    assert slowest < 1
+    with SaslClient(broker.address) as client:
+        client.plain("bob", BOB)
+    lines = [each for each in broker.log_lines() if "login failed" in each]
+    assert len(lines) < GUESSES / 2, "the log is bounded"
+
+
+def test_guessing_a_stored_password_does_not_stall_the_loop(broker: SecuredBroker) -> None:
+    """Each guess costs a derivation of keys, in another thread."""
+    guessers = [SaslClient(broker.address) for _ in range(GUESSERS)]
+    for guesser in guessers:
+        guesser.send("SaslHandshake", 1, {"mechanism": "PLAIN"})
+    for guesser in guessers:
+        guesser.receive()
+        guesser.send("SaslAuthenticate", 1, {"auth_bytes": b"\0alice\0guess"})
+    slowest = 0.0
+    with SaslClient(broker.address) as neighbour:
+        for _ in range(20):
+            begun = time.monotonic()
+            neighbour.choose("PLAIN")
+            slowest = max(slowest, time.monotonic() - begun)
+            neighbour.reconnect()
+
+    for guesser in guessers:
+        assert guesser.receive()["error_code"] == 58
+        guesser.close()
+    assert slowest < 0.5
+
+
+@pytest.mark.parametrize("size", [30 * KIB - 60, 4 * KIB])
+def test_a_huge_message_of_a_mechanism_is_refused(broker: SecuredBroker, size: int) -> None:
+    with SaslClient(broker.address) as client:
+        client.choose("SCRAM-SHA-256")
+        with pytest.raises((RefusedLoginError, ConnectionClosedError)):
+            client.token(b"n,,n=alice,r=x" + b",a=" * (size // 3))
+
+
+def test_a_flood_of_first_messages_keeps_no_state_of_closed_connections(
+    broker: SecuredBroker,
+) -> None:
+    before = broker.open_files()
+    for _ in range(1_000):
+        with SaslClient(broker.address) as client:
+            client.choose("SCRAM-SHA-512")
+            client.token(ScramClient("SCRAM-SHA-512", "alice", "").first())
+
+    wait_until(lambda: broker.open_files() <= before + 5, "the connections are closed")
+
+
+@pytest.mark.parametrize("user", ["alice", "nobody at all"])
+def test_an_unknown_user_takes_as_long_as_one_with_a_wrong_password(
+    broker: SecuredBroker, user: str
+) -> None:
+    """The order of magnitude; tests/unit has the same work for both."""
+    assert user in {*STORED_USERS, "nobody at all"}
+    begun = time.monotonic()
+    for _ in range(5):
+        with SaslClient(broker.address) as client, pytest.raises(RefusedLoginError):
+            client.plain(user, "wrong")
+
+    assert 0.5 < time.monotonic() - begun < 2.5

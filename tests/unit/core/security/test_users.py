@@ -1,0 +1,132 @@
+"""Users of the metadata store, and what is made up for those that do not exist."""
+
+import asyncio
+import itertools
+
+import pytest
+
+from broker.core.security.users import (
+    Credential,
+    Users,
+    check_name,
+    new_credential,
+    parse_credential,
+)
+from broker.model.errors import RequestError
+from broker.model.scram import ITERATIONS, MECHANISMS, ScramCredential
+from tests.support.fakes import FakeBroker
+
+SHA_256, SHA_512 = MECHANISMS["SCRAM-SHA-256"], MECHANISMS["SCRAM-SHA-512"]
+
+
+def users_with(*names: str, iterations: int = 4096) -> Users:
+    users = Users(FakeBroker().metadata)
+    changes = [
+        Credential(each, SHA_256, new_credential(SHA_256, "pw", iterations)) for each in names
+    ]
+    asyncio.run(users.alter(changes))
+    return users
+
+
+def test_credentials_are_stored_and_found() -> None:
+    users = users_with("alice", "a/b, c")
+
+    assert set(users.credentials()) == {"alice", "a/b, c"}
+    found = users.find("a/b, c", SHA_256)
+    assert found is not None
+    assert found.iterations == 4096
+    assert users.find("alice", SHA_512) is None
+
+
+def test_an_unknown_user_has_the_same_keys_at_every_broker_and_after_every_start() -> None:
+    users = users_with("alice")
+    again = Users(users._metadata)
+
+    assert again.made_up("nobody", SHA_256) == users.made_up("nobody", SHA_256)
+    assert users.made_up("nobody", SHA_256) != users.made_up("nobody2", SHA_256)
+    assert users.made_up("nobody", SHA_256) != users.made_up("nobody", SHA_512)
+
+
+def test_an_unknown_user_looks_like_the_others() -> None:
+    users = users_with("alice", iterations=5000)
+    known, made_up = users.identity("alice", SHA_256), users.identity("x", SHA_256)
+
+    assert known.is_known
+    assert not made_up.is_known
+    assert made_up.credential.iterations == 5000
+    assert len(made_up.credential.salt) == len(known.credential.salt)
+    assert len(made_up.credential.stored_key) == len(known.credential.stored_key)
+
+
+def test_a_challenge_takes_the_same_work_whether_its_user_exists_or_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Within one reading of a credential, however many users there are."""
+    users = users_with(*(f"user{each}" for each in range(20)))
+    read = []
+
+    def parse(stored: bytes) -> ScramCredential:
+        read.append(stored)
+        return parse_credential(stored)
+
+    monkeypatch.setattr("broker.core.security.users.parse_credential", parse)
+    users.identity("user7", SHA_256)
+    of_known = len(read)
+    users.identity("nobody", SHA_256)
+
+    assert of_known - 1 <= len(read) - of_known <= of_known
+
+
+def test_without_users_a_made_up_credential_is_like_new_ones() -> None:
+    made_up = Users(FakeBroker().metadata).made_up("x", SHA_512)
+
+    assert made_up.iterations == ITERATIONS
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "is_right"),
+    [("alice", "pw", True), ("alice", "pww", False), ("nobody", "pw", False)],
+)
+def test_a_password_is_compared(user: str, password: str, is_right: bool) -> None:
+    compare = users_with("alice").comparison(user, password)
+
+    assert compare is not None
+    assert compare() is is_right
+
+
+def test_without_users_no_password_is_compared() -> None:
+    assert Users(FakeBroker().metadata).comparison("alice", "pw") is None
+
+
+def test_the_derivation_for_an_unknown_user_is_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    derived = []
+
+    def salted_password(*arguments: object) -> bytes:
+        derived.append(arguments[-1])
+        return bytes(32)
+
+    users = users_with("alice", iterations=4321)
+    monkeypatch.setattr("broker.core.security.users.salted_password", salted_password)
+    for user in ("alice", "nobody"):
+        compare = users.comparison(user, "x")
+        assert compare is not None
+        compare()
+
+    assert derived == [4321, 4321]
+
+
+@pytest.mark.parametrize("name", ["", "x" * 256, "\u00e4" * 128, "a\0b"])
+def test_a_name_that_nobody_can_have_is_refused(name: str) -> None:
+    with pytest.raises(RequestError):
+        check_name(name)
+
+
+def test_many_changes_are_several_transactions() -> None:
+    users = users_with()
+    salts = itertools.count()
+    credential = new_credential(SHA_256, "pw", 4096, lambda size: next(salts).to_bytes(size))
+
+    asyncio.run(users.alter([Credential(f"u{each}", SHA_256, credential) for each in range(250)]))
+    asyncio.run(users.alter([Credential(f"u{each}", SHA_256, None) for each in range(250)]))
+
+    assert users.credentials() == {}

@@ -1,0 +1,91 @@
+"""Connections that have not logged in: their number and their time."""
+
+from typing import Any, cast
+
+from broker.server.waiting_logins import WaitingLogins
+
+
+class FakeLoop:
+    """A clock, and the one call that is due."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.due: tuple[float, Any] | None = None
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, when: float, call: Any) -> object:
+        self.due = (when, call)
+        return self
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        while self.due is not None and self.due[0] <= self.now:
+            _, call = self.due
+            self.due = None
+            call()
+
+
+class FakeConnection:
+    """A connection that has logged in or not."""
+
+    def __init__(self) -> None:
+        self.needs_login = True
+        self.reason = ""
+
+    def abort(self, reason: str) -> None:
+        self.reason = reason
+
+
+def waiting(waiting_max: int = 10) -> tuple[FakeLoop, Any]:
+    loop = FakeLoop()
+    return loop, cast("Any", WaitingLogins(cast("Any", loop), waiting_max, 15))
+
+
+def test_each_has_its_own_time() -> None:
+    loop, logins = waiting()
+    first, second = FakeConnection(), FakeConnection()
+    logins.add(first)
+    loop.advance(10)
+    logins.add(second)
+
+    loop.advance(5)
+    assert first.reason
+    assert not second.reason
+    loop.advance(10)
+    assert second.reason
+    assert len(logins) == 0
+
+
+def test_one_that_has_logged_in_or_was_closed_is_left_alone() -> None:
+    loop, logins = waiting()
+    logged_in, closed = FakeConnection(), FakeConnection()
+    logins.add(logged_in)
+    logins.add(closed)
+    logged_in.needs_login = False
+    logins.remove(closed)
+
+    loop.advance(15)
+
+    assert not logged_in.reason
+    assert not closed.reason
+
+
+def test_the_oldest_of_too_many_is_closed() -> None:
+    _, logins = waiting(2)
+    connections = [FakeConnection() for _ in range(3)]
+    for each in connections:
+        logins.add(each)
+
+    assert [bool(each.reason) for each in connections] == [True, False, False]
+
+
+def test_those_that_have_logged_in_do_not_count() -> None:
+    _, logins = waiting(2)
+    connections = [FakeConnection() for _ in range(3)]
+    connections[1].needs_login = False
+    for each in connections:
+        logins.add(each)
+
+    assert not any(each.reason for each in connections)
