@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--fuzz-inputs", type=int, default=200, help="changed inputs per target of tests/fuzz"
     )
     parser.addoption(
-        "--simulation-seeds", type=int, default=1_000, help="histories of tests/simulation"
+        "--simulation-seeds", type=int, help="other histories of tests/simulation than the suite's"
     )
     parser.addoption("--crash-states", type=int, default=4_000, help="states of tests/crash_states")
     parser.addoption(

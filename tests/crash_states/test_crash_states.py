@@ -62,7 +62,7 @@ def _marked(name: str) -> Any:
 
 
 @pytest.mark.control
-@pytest.mark.parametrize("name", map(_marked, PLANTED))
+@pytest.mark.parametrize("name", [_marked(each) for each in PLANTED])
 def test_a_planted_bug_is_found(name: str) -> None:
     bug, findings, first_seed, scenario = PLANTED[name]
 

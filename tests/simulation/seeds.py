@@ -1,8 +1,8 @@
 """The seeds of a run, distributed over tests.
 
-Each run takes other histories (tests/support/run_seed.py).
+The suite takes the same histories in each run, so that it fails only by a change.
 
-pytest tests/simulation --simulation-seeds 100000     more histories than usual
+pytest tests/simulation --simulation-seeds 100000     so many others in each run (run_seed.py)
 pytest tests/simulation --simulation-seed 4711        one of them again
 """
 
@@ -18,6 +18,7 @@ from tests.support.run_seed import seeds_of_run
 
 ROOT = Path(__file__).parents[2]
 SEEDS_PER_TEST = 100
+SEEDS_OF_SUITE = range(1_000)
 _DrawnT = TypeVar("_DrawnT")
 
 
@@ -37,9 +38,11 @@ def distribute_seeds(metafunc: pytest.Metafunc, what: str, per_test: int = SEEDS
     if "seeds" not in metafunc.fixturenames:
         return
     seed = metafunc.config.getoption("--simulation-seed")
-    first = seeds_of_run(metafunc.config, what)
     count = metafunc.config.getoption("--simulation-seeds")
-    wanted = range(first, first + count) if seed is None else range(seed, seed + 1)
+    first = seeds_of_run(metafunc.config, what)
+    wanted = SEEDS_OF_SUITE if count is None else range(first, first + count)
+    if seed is not None:
+        wanted = range(seed, seed + 1)
     parts = [wanted[at : at + per_test] for at in range(0, len(wanted), per_test)]
     metafunc.parametrize("seeds", parts, ids=range(len(parts)))
 

@@ -127,17 +127,19 @@ def test_a_signed_token_logs_in_until_it_expires(
 
 
 @pytest.mark.parametrize(
-    "token",
+    "made",  # when the test runs: a token expires after some minutes
     [
-        signed(claims(aud=["x", "kafka"])),
-        signed(claims(), kid=None),
-        signed(claims(), typ="at+jwt", x5t="thumbprint"),
-        signed(claims(nbf=time.time() - 5)),
+        lambda: signed(claims(aud=["x", "kafka"])),
+        lambda: signed(claims(), kid=None),
+        lambda: signed(claims(), typ="at+jwt", x5t="thumbprint"),
+        lambda: signed(claims(nbf=time.time() - 5)),
     ],
     ids=["audiences", "no key id", "other header fields", "not before"],
 )
-def test_what_authorization_servers_write_is_taken(client: SaslClient, token: str) -> None:
-    assert client.token(first(token))["auth_bytes"] == b""
+def test_what_authorization_servers_write_is_taken(
+    client: SaslClient, made: Callable[[], str]
+) -> None:
+    assert client.token(first(made()))["auth_bytes"] == b""
 
 
 def test_the_authorization_id_is_the_subject(client: SaslClient) -> None:
