@@ -105,7 +105,8 @@ cdef size_t scarce_budget(
     """Return `memory_budget` when memory may be scarce."""
     cdef int64_t left = memory.bytes_max - memory.bytes
     if buffer.state == INPUT_ADMITTED:
-        return budget
+        # Its frame only: what follows would stay behind, for one connection after another.
+        return min(budget, max(buffer.announced, buffer.size + HEAD_ONLY))
     if left < HEAD_ONLY:
         return min(budget, <size_t>max(buffer.counted, HEAD_ONLY))
     return min(budget, <size_t>(buffer.counted + left))

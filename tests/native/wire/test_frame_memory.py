@@ -184,6 +184,18 @@ def test_short_requests_are_served_while_memory_is_exhausted(narrow: Wire) -> No
     assert narrow.poller.waiting_for_memory == 1
 
 
+def test_requests_behind_ones_that_python_has_take_no_memory_while_it_is_exhausted(
+    narrow: Wire,
+) -> None:
+    stall_and_queue(narrow)
+    before = narrow.poller.input_bytes
+    clients = [narrow.connect() for _ in range(40)]
+    for client in clients:
+        offer(client, asked(5_000) + asked(140_000))
+
+    assert narrow.poller.input_bytes - before < ROOM_BYTES / 2 + len(clients) * 2 * HEAD_BYTES
+
+
 def test_a_waiting_frame_continues_when_memory_is_free_again(narrow: Wire) -> None:
     stalled = stall_and_queue(narrow)
     waiting = narrow.connect()
@@ -317,6 +329,10 @@ COMMIT = CommitThread(1)  # of polls without a log: it does nothing
 @example(
     [[5_000], [5_000], [120_000, 120_000], [30], [120_000], [30]],
     [(3, "close"), (4, "much"), (4, "close"), (5, "close")],
+)
+@example(
+    [[120_000], [5_000, 20_000, 120_000], [30], [30], [5_000, 20_000, 120_000], [30]],
+    [(0, "some"), (1, "much"), (4, "much")],
 )
 @settings(max_examples=100, deadline=None)
 def test_any_sequence_of_clients_is_served_and_leaves_nothing_counted(
