@@ -11,8 +11,8 @@ import hmac
 import json
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from broker.core.cluster.security_entries import Kind, delete, put
@@ -53,6 +53,8 @@ class Users:
         self._metadata = known
         self._random_bytes = random_bytes
         self._own_secret = random_bytes(_SECRET_BYTES)  # until one is stored
+        self._models: dict[str, list[str]] = {}  # names of credentials by mechanism, once needed
+        known.image.security.watch(Kind.SCRAM, self._changed)
 
     # ---- reading
     # ---------------------------------------------------------------------------------------------
@@ -78,8 +80,7 @@ class Users:
     def made_up(self, user: str, mechanism: ScramMechanism) -> ScramCredential:
         """Return a credential that looks like those of users that exist."""
         digest = hmac.digest(self._secret(), _name(user, mechanism).encode(), "sha512")
-        names = (each for each in self._entries if each.startswith(f"{mechanism.name}/"))
-        models = list(islice(names, _MODELS_MAX))
+        models = self._models_of(mechanism)
         key = digest[: mechanism.size]
         if not models:
             return ScramCredential(digest[:SALT_BYTES], key, key, ITERATIONS)
@@ -88,11 +89,12 @@ class Users:
 
     def comparison(self, user: str, password: str) -> Callable[[], bool] | None:
         """Return what compares a password, for another thread; None: no user is stored at all."""
-        if len(self._entries) <= (_MADE_UP in self._entries):
+        models = [name for each in MECHANISMS.values() for name in self._models_of(each)]
+        if not models:
             return None
         found = self.of(user)
         # A user that does not exist costs as much as one that does, of the mechanism of the latter.
-        mechanism = (found or self.of(self._model(user)))[0].mechanism
+        mechanism = (found or self.of(self._model(user, models)))[0].mechanism
         credential = self.find(user, mechanism) or self.made_up(user, mechanism)
 
         def compare() -> bool:
@@ -103,11 +105,25 @@ class Users:
 
         return compare
 
-    def _model(self, user: str) -> str:
+    def _model(self, user: str, models: Sequence[str]) -> str:
         """Return a user that exists, the same one for each name."""
-        names = [each for each in islice(self._entries, _MODELS_MAX) if each != _MADE_UP]
         digest = hmac.digest(self._secret(), user.encode(), "sha512")
-        return names[int.from_bytes(digest[-8:]) % len(names)].partition("/")[2]
+        return models[int.from_bytes(digest[-8:]) % len(models)].partition("/")[2]
+
+    def _models_of(self, mechanism: ScramMechanism) -> Sequence[str]:
+        """Return names of credentials of a mechanism: the same ones at every broker.
+
+        They are sought once after each change, and not for each login: anybody can begin those.
+        """
+        found = self._models.get(mechanism.name)
+        if found is None:
+            prefix = _name("", mechanism)
+            names = (each for each in self._entries if each.startswith(prefix))
+            found = self._models[mechanism.name] = nsmallest(_MODELS_MAX, names)
+        return found
+
+    def _changed(self, _kind: Kind, _name: str, _stored: bytes | None) -> None:
+        self._models.clear()
 
     def of(self, user: str) -> list[Credential]:
         """Return the credentials of a user."""
@@ -116,9 +132,12 @@ class Users:
 
     def credentials(self) -> dict[str, list[Credential]]:
         """Return the credentials of all users, by user."""
+        return {user: self.of(user) for user in self.names()}
+
+    def names(self) -> Collection[str]:
+        """Return the names of all users."""
         names = (each.partition("/")[::2] for each in self._entries)
-        users = dict.fromkeys(user for mechanism, user in names if mechanism in MECHANISMS)
-        return {user: self.of(user) for user in users}
+        return dict.fromkeys(user for mechanism, user in names if mechanism in MECHANISMS)
 
     def _secret(self) -> bytes:
         stored = self._entries.get(_MADE_UP)

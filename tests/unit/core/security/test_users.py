@@ -47,6 +47,35 @@ def test_an_unknown_user_has_the_same_keys_at_every_broker_and_after_every_start
     assert users.made_up("nobody", SHA_256) != users.made_up("nobody", SHA_512)
 
 
+def test_an_unknown_user_is_the_same_at_brokers_that_have_learned_of_users_in_another_order() -> None:
+    """One has read them at its start, by name, another one as they were made."""
+    users, again = Users(FakeBroker().metadata), Users(FakeBroker().metadata)
+    changes = [
+        Credential(f"user-{each}", SHA_256, new_credential(SHA_256, "pw", 4096 + each))
+        for each in range(8)
+    ]
+    asyncio.run(users.alter(changes))
+    again._own_secret = users._own_secret
+    asyncio.run(again.alter(changes[::-1]))
+    names = [f"nobody-{each}" for each in range(16)]
+
+    made_up = [users.made_up(each, SHA_256) for each in names]
+    assert [again.made_up(each, SHA_256) for each in names] == made_up
+    assert len({each.iterations for each in made_up}) > 1
+
+
+def test_an_unknown_user_follows_changes_of_those_that_exist() -> None:
+    users = users_with("alice", iterations=5000)
+    assert users.made_up("x", SHA_256).iterations == 5000
+
+    asyncio.run(users.alter([Credential("alice", SHA_256, new_credential(SHA_256, "pw", 6000))]))
+    assert users.made_up("x", SHA_256).iterations == 6000
+
+    asyncio.run(users.alter([Credential("alice", SHA_256, None)]))
+    assert users.made_up("x", SHA_256).iterations == ITERATIONS
+    assert users.comparison("x", "pw") is None
+
+
 def test_an_unknown_user_looks_like_the_others() -> None:
     users = users_with("alice", iterations=5000)
     known, made_up = users.identity("alice", SHA_256), users.identity("x", SHA_256)

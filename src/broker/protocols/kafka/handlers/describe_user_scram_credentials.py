@@ -37,9 +37,10 @@ async def handle(
         code = errors.number(error.code)
         return {"error_code": code, "error_message": message(error), "results": refusals}
     if not count:
-        known = users.credentials()
         results = [
-            _result(*each) async for each in in_steps(known.items(), USERS_ANSWERED_PER_STEP)
+            _result(name, found)
+            async for name in in_steps(users.names(), USERS_ANSWERED_PER_STEP)
+            if (found := users.of(name))
         ]
     else:
         results = [
