@@ -20,6 +20,7 @@ LOGIN_WORK_WAITING_MAX = 1_000
 REAUTHENTICATION_MS_MIN = 1_000
 # Derived keys of delegation tokens, kept for their next logins: 400 bytes each.
 TOKEN_CREDENTIALS_KEPT_MAX = 1_000
+TOKENS_READ_PER_STEP = 100  # 15 us each
 # A message of SCRAM, which is kept until the next one; the longest of clients has some 500 bytes.
 SCRAM_MESSAGE_BYTES_MAX = 4 * KIB
 # Of signed tokens: their header, the keys of an authorization server, and how often these are

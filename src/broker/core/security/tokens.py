@@ -12,18 +12,19 @@ import hmac
 import json
 import logging
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from broker.core.cluster.security_entries import Kind, delete, put
 from broker.core.metadata import Metadata, change
+from broker.core.scheduling.steps import in_steps
 from broker.core.security.sasl.scram import ScramIdentity
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import CHANGE_ATTEMPTS, CLUSTER_CHANGES_PER_TRANSACTION
 from broker.model.principal import Principal, parse_principal
-from broker.model.sasl_limits import TOKEN_CREDENTIALS_KEPT_MAX
+from broker.model.sasl_limits import TOKEN_CREDENTIALS_KEPT_MAX, TOKENS_READ_PER_STEP
 from broker.model.scram import (
     ITERATIONS_MIN,
     SALT_BYTES,
@@ -73,16 +74,12 @@ class Tokens:
         self._ids: dict[bytes, str] = {}  # by password
         # Written by the thread of logins only.
         self._derived: dict[tuple[str, str], ScramCredential] = {}
-        for token_id in self._entries:
+        for token_id in known.image.security.entries(Kind.TOKEN):
             self._ids[self.password(token_id)] = token_id
         known.image.security.watch(Kind.TOKEN, self._changed)
 
     # ---- reading
     # ---------------------------------------------------------------------------------------------
-
-    @property
-    def _entries(self) -> dict[str, bytes]:
-        return dict(self._metadata.image.security.entries(Kind.TOKEN))
 
     def password(self, token_id: str) -> bytes:
         """Return the HMAC that clients log in with."""
@@ -93,11 +90,18 @@ class Tokens:
         stored = self._metadata.image.security.entries(Kind.TOKEN).get(token_id)
         return None if stored is None else _parse(token_id, stored)
 
-    def all(self) -> list[DelegationToken]:
+    async def all(self) -> list[DelegationToken]:
         """Return all tokens that have not expired."""
         now_ms = self._clock.wall_ms()
-        found = [_parse(*each) for each in self._entries.items()]
-        return [each for each in found if each.expires_ms > now_ms]
+        stored = in_steps(self._stored(), TOKENS_READ_PER_STEP)
+        return [each async for each in stored if each.expires_ms > now_ms]
+
+    def _stored(self) -> Iterator[DelegationToken]:
+        """Yield the tokens, expired or not: to be taken in steps, they may change in between."""
+        for token_id in list(self._metadata.image.security.entries(Kind.TOKEN)):
+            token = self.get(token_id)
+            if token is not None:
+                yield token
 
     def identity(
         self, token_id: str, mechanism: ScramMechanism, now_ms: int
@@ -184,8 +188,8 @@ class Tokens:
     async def remove_expired(self) -> int:
         """Remove the tokens that have expired; return their number."""
         now_ms = self._clock.aged_ms()
-        found = [_parse(*each) for each in self._entries.items()]
-        names = [each.token_id for each in found if each.expires_ms <= now_ms]
+        stored = in_steps(self._stored(), TOKENS_READ_PER_STEP)
+        names = [each.token_id async for each in stored if each.expires_ms <= now_ms]
         for first in range(0, len(names), CLUSTER_CHANGES_PER_TRANSACTION):
             some = names[first : first + CLUSTER_CHANGES_PER_TRANSACTION]
             guards = [self._metadata.image.security.guard(Kind.TOKEN, each) for each in some]

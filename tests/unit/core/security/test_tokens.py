@@ -7,6 +7,7 @@ import pytest
 from broker.core.security.tokens import DelegationToken, Tokens, TokenTimes
 from broker.model.errors import RequestError
 from broker.model.principal import USER, Principal
+from broker.model.sasl_limits import TOKENS_READ_PER_STEP
 from tests.support.fakes import FakeBroker
 from tests.support.manual_clock import ManualClock
 
@@ -33,4 +34,35 @@ def test_a_token_that_is_removed_while_it_is_renewed_stays_removed(
 
     for outcome in asyncio.run(both()):
         assert isinstance(outcome, (DelegationToken, RequestError))
-    assert tokens.all() == []
+    assert asyncio.run(tokens.all()) == []
+
+
+def test_many_tokens_are_read_in_steps_and_those_that_have_expired_are_removed() -> None:
+    clock = ManualClock(0)
+    metadata = FakeBroker().metadata
+    tokens = Tokens(metadata, clock, b"secret", TokenTimes(HOUR_MS, 24 * HOUR_MS, HOUR_MS))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def describe_and_remove() -> None:
+        nonlocal turns
+        for number in range(5 * TOKENS_READ_PER_STEP):
+            await tokens.create(ALICE, BOB, [], HOUR_MS if number % 2 else 2)
+        running = asyncio.create_task(others())
+        await asyncio.sleep(0)
+        turns = 0
+        assert len(await tokens.all()) == 5 * TOKENS_READ_PER_STEP
+        assert turns >= 4
+        clock.advance(2)
+        assert len(await tokens.all()) == 5 * TOKENS_READ_PER_STEP // 2
+        turns = 0
+        assert await tokens.remove_expired() == 5 * TOKENS_READ_PER_STEP // 2
+        assert turns >= 4
+        running.cancel()
+
+    asyncio.run(describe_and_remove())

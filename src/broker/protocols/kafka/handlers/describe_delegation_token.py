@@ -8,8 +8,8 @@ from broker.core.security.acls import Operation, ResourceType
 from broker.core.security.tokens import DelegationToken, Tokens
 from broker.core.session import Session
 from broker.model.errors import RequestError
-from broker.model.limits import NAMES_READ_PER_STEP
 from broker.model.principal import Principal
+from broker.model.sasl_limits import TOKENS_READ_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.delegation_tokens import tokens_of
@@ -29,7 +29,7 @@ async def handle(
         owners = [Principal(each["principal_type"], each["principal_name"]) for each in named]
     found = [
         _described(tokens, each)
-        async for each in in_steps(tokens.all(), NAMES_READ_PER_STEP)
+        async for each in in_steps(await tokens.all(), TOKENS_READ_PER_STEP)
         if (owners is None or any(map(each.is_of, owners))) and _may_see(session, each)
     ]
     return {"error_code": 0, "tokens": found}
