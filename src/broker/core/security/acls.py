@@ -212,15 +212,6 @@ class AclIndex:
         self._lengths: dict[ResourceType, dict[int, int]] = {each: {} for each in ResourceType}
         self.hosts = 0  # entries that are for one address
 
-    def __len__(self) -> int:
-        """The number of entries."""
-        return sum(
-            len(acls)
-            for patterns in (self._literal, self._prefixed)
-            for by_principal in patterns.values()
-            for acls in by_principal.values()
-        )
-
     def add(self, acl: Acl) -> None:
         """Add an entry, which is not here."""
         acl = acl._replace(host=self._plain_host(acl.host))

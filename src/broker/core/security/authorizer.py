@@ -124,10 +124,6 @@ class Authorizer:
         for acl in list(self._acls.values()):
             yield acl if wanted.matches(acl) else None
 
-    def has(self, acl: Acl) -> bool:
-        """Return whether there is such an entry."""
-        return acl.key in self._acls
-
     # ---- decisions
     # ---------------------------------------------------------------------------------------------
 

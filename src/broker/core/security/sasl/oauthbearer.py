@@ -12,7 +12,6 @@ from broker.core.security.sasl.outcome import Challenge, Done, Outcome, Refused,
 
 NAME: Final = "OAUTHBEARER"
 _INVALID: Final = '{"status":"invalid_token"}'
-_END_OF_FAILURE: Final = b"\x01"
 _MALFORMED: Final = "Invalid OAUTHBEARER client first message"
 _FIRST: Final = re.compile(
     r"n,(?:a=([^,\x00\x01]+))?,\x01((?:[A-Za-z]+=[\x21-\x7e \t\r\n]*\x01)+)\x01"
