@@ -1,9 +1,14 @@
 """What follows from a message of a client that logs in."""
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+# What a client of PLAIN or SCRAM is told that wants to act for somebody else, as in Kafka.
+OTHER_AUTHORIZATION: Final = (
+    "Authentication failed: Client requested an authorization id that is different from username"
+)
 
 
 class Challenge(NamedTuple):

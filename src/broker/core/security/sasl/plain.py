@@ -7,12 +7,18 @@ import hmac
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from broker.core.security.sasl.outcome import Done, Outcome, Refused, Step, Work
+from broker.core.security.sasl.outcome import (
+    OTHER_AUTHORIZATION,
+    Done,
+    Outcome,
+    Refused,
+    Step,
+    Work,
+)
 
 NAME: Final = "PLAIN"
 _FAILED: Final = "Authentication failed: "
 _PARTS: Final = 3
-_OTHER_AUTHORIZATION: Final = "Client requested an authorization id that is different from username"
 
 # Returns whether a password is that of a stored user, in another thread: it derives keys. It takes
 # as long for users that do not exist. None: no user is stored.
@@ -49,7 +55,7 @@ def _outcome(user: str, authorization_id: str, *, is_right: bool) -> Outcome:
         text = "Invalid username or password"
         return Refused("wrong user or password", _FAILED + text, user)
     if authorization_id not in {"", user}:
-        return Refused("another authorization id", _FAILED + _OTHER_AUTHORIZATION, user)
+        return Refused("another authorization id", OTHER_AUTHORIZATION, user)
     return Done(b"", user)
 
 

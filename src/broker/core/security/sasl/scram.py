@@ -15,7 +15,14 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from broker.core.security.sasl.outcome import Challenge, Done, Refused, Step, Work
+from broker.core.security.sasl.outcome import (
+    OTHER_AUTHORIZATION,
+    Challenge,
+    Done,
+    Refused,
+    Step,
+    Work,
+)
 from broker.model.sasl_limits import SCRAM_MESSAGE_BYTES_MAX
 from broker.model.scram import (
     ScramCredential,
@@ -32,9 +39,6 @@ _FINAL: Final = re.compile(
     rf"(c=([A-Za-z0-9+/=]+),r=({_PRINTABLE}){_EXTENSIONS}),p=([A-Za-z0-9+/=]+)"
 )
 _OF_TOKEN: Final = "tokenauth"  # noqa: S105 (the name of an extension)
-_OTHER_AUTHORIZATION: Final = (
-    "Authentication failed: Client requested an authorization id that is different from username"
-)
 _NO_BINDING: Final = b"n,,"  # some clients send this header, whatever theirs was
 
 
@@ -110,7 +114,7 @@ class ScramExchange:
         if user is None:
             return Refused("malformed user name")
         if authorization_id is not None and unescaped(authorization_id) != user:
-            return Refused("another authorization id", _OTHER_AUTHORIZATION, user)
+            return Refused("another authorization id", OTHER_AUTHORIZATION, user)
         self._header = header.encode()
         self._nonce = nonce + self._scram.nonce()
         found = self._scram.find(user, _is_of_token(extensions), now_ms)
