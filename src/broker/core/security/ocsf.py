@@ -74,7 +74,7 @@ _CLASS_NAMES = {
 
 
 class Dropped(NamedTuple):
-    """Events that are not in the audit, because there was no room for them."""
+    """Events that are not in the audit: there was no room, or nothing could be written."""
 
     events: int
 
@@ -125,7 +125,9 @@ def _of_broker(event: Dropped | Lifecycle, producer: Producer) -> Fields:
     if isinstance(event, Lifecycle):
         found = _fields(6002, 3 if event.is_start else 4, _INFORMATIONAL, _SUCCESS)
         return found | {"app": _service(producer)}
-    found = _fields(1008, _OTHER, _MEDIUM, _FAILURE, "events were dropped: the queue was full")
+    found = _fields(
+        1008, _OTHER, _MEDIUM, _FAILURE, "events were dropped: nothing was written in time"
+    )
     return found | {"count": event.events}
 
 
