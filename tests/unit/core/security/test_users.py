@@ -47,7 +47,7 @@ def test_an_unknown_user_has_the_same_keys_at_every_broker_and_after_every_start
     assert users.made_up("nobody", SHA_256) != users.made_up("nobody", SHA_512)
 
 
-def test_an_unknown_user_is_the_same_at_brokers_that_have_learned_of_users_in_another_order() -> None:
+def test_an_unknown_user_is_the_same_whatever_order_users_were_learned_in() -> None:
     """One has read them at its start, by name, another one as they were made."""
     users, again = Users(FakeBroker().metadata), Users(FakeBroker().metadata)
     changes = [
