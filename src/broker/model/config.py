@@ -23,7 +23,7 @@ from broker.model.config_sources import given_texts, nearest_name
 from broker.model.errors import ConfigError
 from broker.model.listener import PREFIX, ListenerConfig, parse_listeners, parse_protocol_map
 from broker.model.metadata_address import SQLITE, EtcdAddress, parse_metadata_address
-from broker.model.principal import parse_principals
+from broker.model.principal import parse_principal, parse_principals
 from broker.model.secret import HIDDEN, Secret
 from broker.model.settings import (
     BROKER_SETTINGS,
@@ -337,11 +337,15 @@ def _contradictions(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _wrong_principals(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
     for name in values.names:
-        if name == "super.users" or _setting_of(name) == "polylog.principal":
-            try:
-                parse_principals(values.text_or_none(name) or "")
-            except ConfigError as error:
-                yield (name,), f"{name}: {error}"
+        try:
+            if name == "super.users":
+                parse_principals(values.text(name))
+            elif name == "polylog.audit.excluded.principals":
+                tuple(map(parse_principal, values.words(name)))
+            elif _setting_of(name) == "polylog.principal" and values.text_or_none(name):
+                parse_principal(values.text(name))
+        except ConfigError as error:
+            yield (name,), f"{name}: {error}"
 
 
 _OF_LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
@@ -384,7 +388,10 @@ def _wrong_listeners(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _is_protected(values: Values, listener: ListenerConfig) -> bool:
     """Whether who connects is known, or may do nothing unless ACLs allow it."""
-    if values.flag("polylog.insecure") or values.text("authorizer.class.name"):
+    has_acls = bool(values.text("authorizer.class.name"))
+    if has_acls and not values.flag("allow.everyone.if.no.acl.found"):
+        return True
+    if values.flag("polylog.insecure"):
         return True
     needs_certificate = values.text("ssl.client.auth") == "required"
     name = f"{listener.prefix}ssl.client.auth"

@@ -118,6 +118,11 @@ def test_a_listener_that_knows_its_clients_or_has_acls_may_be_reached_from_elsew
             "ssl.client.auth=required",
             "listener.name.ssl.ssl.client.auth=none",
         ],
+        [
+            "listeners=0.0.0.0:1",
+            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found=true",
+        ],
     ],
 )
 def test_one_that_does_not_or_sends_passwords_openly_needs_the_insecure_setting(

@@ -33,7 +33,9 @@ def test_principals_are_separated_by_semicolons_as_names_have_commas() -> None:
         "super.users=admin",
         "super.users=User:a;b",
         "polylog.principal=alice",
+        "polylog.principal=;",
         "listener.name.plaintext.polylog.principal=alice",
+        "polylog.audit.excluded.principals=User:metrics,probe",
     ],
 )
 def test_a_setting_that_is_no_principal_is_refused_by_its_name(setting: str) -> None:
