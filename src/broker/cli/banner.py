@@ -59,13 +59,26 @@ def banner(
     for_kafka = [each for each in listeners if each.address.protocol in ("", "kafka")]
     if for_kafka:
         first = min(for_kafka, key=lambda each: each.security is not SecurityProtocol.PLAINTEXT)
-        more = ""
-        if first.security is not SecurityProtocol.PLAINTEXT:
-            more = f', "security.protocol": "{first.security.name}"'
-        if first.security.has_tls:
-            more += ', "ssl.ca.location": "ca.pem"'
+        more = "".join(f', "{name}": "{value}"' for name, value in _secured(first, config).items())
         lines += ["", _SNIPPET.format(address=_reachable(first.address), more=more)]
     return "\n".join(lines)
+
+
+def _secured(listener: ListenerConfig, config: Config) -> dict[str, str]:
+    """Return what a client of a listener sets, with names of its own for the user and files."""
+    settings = {}
+    if listener.security is not SecurityProtocol.PLAINTEXT:
+        settings["security.protocol"] = listener.security.name
+    if listener.security.has_tls:
+        settings["ssl.ca.location"] = "ca.pem"
+    if listener.security.has_sasl:
+        # Without it librdkafka takes GSSAPI, which no listener offers.
+        settings["sasl.mechanism"], *_ = config.of_listener(listener).words(
+            "sasl.enabled.mechanisms"
+        )
+        if settings["sasl.mechanism"] != "OAUTHBEARER":
+            settings |= {"sasl.username": "alice", "sasl.password": "..."}
+    return settings
 
 
 def _reachable(address: Address) -> Address:

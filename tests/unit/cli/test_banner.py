@@ -53,3 +53,17 @@ def test_the_banner_names_listeners_and_how_a_client_is_secured() -> None:
     assert "127.0.0.1:40123, [::1]:40123, SSL://127.0.0.1:40124" in banner([*LOCAL, SECURE], load())
     assert '"127.0.0.1:40123"}' in banner([SECURE, *LOCAL], load())
     assert '"127.0.0.1:40124", "security.protocol": "SSL", "ssl.ca' in banner([SECURE], load())
+
+
+def test_the_banners_snippet_logs_in_with_a_mechanism_that_the_listener_offers() -> None:
+    listener = SECURE._replace(name="INSIDE", security=SecurityProtocol.SASL_PLAINTEXT)
+    text = banner([listener], load())
+
+    assert '"SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "alice"' in text
+    own = [
+        "listeners=INSIDE://localhost:1",
+        "listener.security.protocol.map=INSIDE:SASL_PLAINTEXT",
+        "listener.name.inside.sasl.enabled.mechanisms=OAUTHBEARER",
+    ]
+    text = banner([listener], load(own))
+    assert '"sasl.mechanism": "OAUTHBEARER"})' in text
