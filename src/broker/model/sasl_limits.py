@@ -29,7 +29,7 @@ TOKEN_HEADER_BYTES_MAX = 2 * KIB
 TOKEN_KEYS_MAX = 64
 TOKEN_KEYS_BYTES_MAX = 256 * KIB
 TOKEN_KEYS_FETCH_SECONDS = 10  # of one attempt
-TOKEN_KEYS_AGAIN_SECONDS = 10  # between two fetches
+TOKEN_KEYS_AGAIN_SECONDS = 10  # from the end of a fetch to the next one
 # What a server may make a client compute: 0.5 s.
 CLIENT_ITERATIONS_MAX = 1_000_000
 CLIENT_CONFIG_BYTES_MAX = 1 << 20  # a client's file of settings, with its certificates

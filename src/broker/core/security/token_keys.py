@@ -74,16 +74,17 @@ class TokenKeys:
             return f"unknown key {str(error)!r}"
 
     def _refresh(self) -> None:
-        now_ms = self._steady_ms()
-        if now_ms - self._tried_ms < TOKEN_KEYS_AGAIN_SECONDS * 1000:
+        begun_ms = self._steady_ms()
+        if begun_ms - self._tried_ms < TOKEN_KEYS_AGAIN_SECONDS * 1000:
             return
-        self._tried_ms = now_ms
         try:
             self._verifier = TokenVerifier(parse_keys(self._read()), self._claims)
         except ConfigError as error:
             _log.warning("keys of tokens cannot be read again, the old ones stay: error=%s", error)
         else:
-            self._read_ms = now_ms
+            self._read_ms = begun_ms
+        # From its end on: while the server does not answer, logins go on between two attempts.
+        self._tried_ms = self._steady_ms()
 
 
 def reader(url: str, allowed: Collection[str]) -> Callable[[], bytes]:
