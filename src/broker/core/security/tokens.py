@@ -20,7 +20,7 @@ from broker.core.metadata import Metadata, change
 from broker.core.scheduling.steps import in_steps
 from broker.core.security.sasl.scram import ScramIdentity
 from broker.model.clock import Clock
-from broker.model.errors import ErrorCode, RequestError
+from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
 from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import CHANGE_ATTEMPTS, CLUSTER_CHANGES_PER_TRANSACTION
 from broker.model.principal import Principal, parse_principal
@@ -86,7 +86,7 @@ class Tokens:
         return hmac.digest(self._secret, token_id.encode(), _DIGEST)
 
     def get(self, token_id: str) -> DelegationToken | None:
-        """Return a token, expired or not."""
+        """Return a token, expired or not; StorageError if it is damaged."""
         stored = self._metadata.image.security.entries(Kind.TOKEN).get(token_id)
         return None if stored is None else _parse(token_id, stored)
 
@@ -97,9 +97,16 @@ class Tokens:
         return [each async for each in stored if each.expires_ms > now_ms]
 
     def _stored(self) -> Iterator[DelegationToken]:
-        """Yield the tokens, expired or not: to be taken in steps, they may change in between."""
+        """Yield the tokens, expired or not: to be taken in steps, they may change in between.
+
+        One that is damaged is left out, so that the others are described and removed.
+        """
         for token_id in list(self._metadata.image.security.entries(Kind.TOKEN)):
-            token = self.get(token_id)
+            try:
+                token = self.get(token_id)
+            except StorageError as error:
+                _log.error("a delegation token cannot be read, delete it: error=%s", error)
+                continue
             if token is not None:
                 yield token
 
@@ -245,13 +252,16 @@ def _identity(token: DelegationToken, credential: ScramCredential) -> ScramIdent
 
 
 def _parse(token_id: str, stored: bytes) -> DelegationToken:
-    value = json.loads(stored)
-    return DelegationToken(
-        token_id,
-        parse_principal(value["owner"]),
-        parse_principal(value["requester"]),
-        tuple(map(parse_principal, value["renewers"])),
-        value["issued_ms"],
-        value["expires_ms"],
-        value["ends_ms"],
-    )
+    try:
+        value = json.loads(stored)
+        return DelegationToken(
+            token_id,
+            parse_principal(value["owner"]),
+            parse_principal(value["requester"]),
+            tuple(map(parse_principal, value["renewers"])),
+            int(value["issued_ms"]),
+            int(value["expires_ms"]),
+            int(value["ends_ms"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
+        raise StorageError(f"the metadata store has a damaged token {token_id}") from error

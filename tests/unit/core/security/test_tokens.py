@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
+from broker.core.cluster.security_entries import Kind, put
+from broker.core.metadata import change
 from broker.core.security.tokens import DelegationToken, Tokens, TokenTimes
-from broker.model.errors import RequestError
+from broker.model.errors import RequestError, StorageError
 from broker.model.principal import USER, Principal
 from broker.model.sasl_limits import TOKENS_READ_PER_STEP
 from tests.support.fakes import FakeBroker
@@ -66,3 +68,23 @@ def test_many_tokens_are_read_in_steps_and_those_that_have_expired_are_removed()
         running.cancel()
 
     asyncio.run(describe_and_remove())
+
+
+@pytest.mark.parametrize("stored", [b"{", b"[]", b'{"version": 2}', b'{"owner": "nobody"}'])
+def test_a_damaged_token_does_not_keep_others_from_being_described_and_removed(
+    stored: bytes,
+) -> None:
+    clock = ManualClock(0)
+    metadata = FakeBroker().metadata
+    tokens = Tokens(metadata, clock, b"secret", TokenTimes(HOUR_MS, 24 * HOUR_MS, HOUR_MS))
+
+    async def describe_and_remove() -> None:
+        await change(metadata, [], [put(Kind.TOKEN, "damaged", stored)])
+        token = await tokens.create(ALICE, ALICE, [], 2)
+        assert await tokens.all() == [token]
+        clock.advance(2)
+        assert await tokens.remove_expired() == 1
+
+    asyncio.run(describe_and_remove())
+    with pytest.raises(StorageError):
+        tokens.get("damaged")
