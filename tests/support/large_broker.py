@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 import broker
+from broker._native.log.topic_table import TopicTable
 from broker.codec import schema
 from broker.codec.coordinator_records import encode_subscription
 from broker.core.coordination import partitions as coordinator_partitions
@@ -24,6 +25,17 @@ from broker.core.groups.commands.consumer import ConsumerHeartbeat
 from broker.core.groups.commands.offsets import CommitRequest, OffsetToCommit
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.groups.settings import GroupSettings
+from broker.core.security import acl_changes
+from broker.core.security.acls import (
+    CLUSTER_NAME,
+    Acl,
+    Operation,
+    Pattern,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from broker.core.security.authorizer import Authorizer
 from broker.core.session import Session
 from broker.core.topics.rules import NewTopic
 from broker.model.errors import ErrorCode
@@ -86,6 +98,22 @@ class LargeBroker(FakeBroker):
 
     def _tick_groups(self) -> None:
         self.tick_groups_soon(self.coordinator.tick())
+
+    async def authorize(self) -> None:
+        """Decide by access control entries from now on; they allow everything to everyone."""
+        acls = [_permission(resource) for resource in ResourceType]
+        await acl_changes.create(self.metadata, acls)
+        authorizer = Authorizer(
+            self.metadata.image.security, TopicTable(), super_users=(), allows_unlisted=False
+        )
+        security = self.broker.security._replace(authorizer=authorizer)
+        self.broker = self.broker._replace(security=security)
+
+    async def forget_decisions(self) -> None:
+        """Change an entry: no decision that was made before it is known then."""
+        acl = _permission(ResourceType.TOPIC)._replace(principal="User:nobody")
+        await acl_changes.create(self.metadata, [acl])
+        await acl_changes.delete(self.metadata, [acl])
 
     async def fill(self) -> None:
         """Create everything."""
@@ -168,6 +196,12 @@ class LongRequest(NamedTuple):
     answer_bytes_min: int  # a shorter one is an error
 
 
+def _permission(resource: ResourceType) -> Acl:
+    name = CLUSTER_NAME if resource is ResourceType.CLUSTER else "*"
+    pattern = Pattern(resource, name, PatternType.LITERAL)
+    return Acl(pattern, "User:*", "*", Operation.ALL, Permission.ALLOW)
+
+
 def topic_names(size: Size) -> list[str]:
     """Return the topics of a broker, in addition to `wide`."""
     return [f"topic-{number:05}" for number in range(size.topics)]
@@ -197,6 +231,7 @@ def requests(size: Size) -> list[LongRequest]:
         {"resource_type": 2, "resource_name": each, "configs": _RETENTION}
         for each in names[: named // 10]
     ]
+    entries = [{**_ENTRY_OF_ALICE, "resource_name": each} for each in unknown[: named // 5]]
     described = [
         {"resource_type": 2, "resource_name": each, "configuration_keys": None}
         for each in names[: named // 10]
@@ -405,6 +440,46 @@ def requests(size: Size) -> list[LongRequest]:
             timeout_ms=30_000,
             topic_data=[{"name": each, "partition_data": produced[:1]} for each in unknown],
         ),
+        _kafka(
+            "ConsumerGroupHeartbeat",
+            68,
+            1,
+            20,
+            group_id="new",
+            member_id="member",
+            member_epoch=0,
+            rebalance_timeout_ms=1_000,
+            subscribed_topic_names=unknown[: named // 8],
+            topic_partitions=[],
+        ),
+        _kafka("CreateAcls", 30, 3, 4 * len(entries), creations=entries),
+        _kafka(
+            "DescribeAcls",
+            29,
+            3,
+            20,
+            **_ACLS_OF_ALICE,
+            resource_name_filter=None,
+        ),
+        _kafka(
+            "DeleteAcls",
+            31,
+            3,
+            5 * len(entries),
+            filters=[
+                {**_ACLS_OF_ALICE, "resource_name_filter": f"{name}-{each}"}
+                for name in unknown[:80]
+                for each in range(10)
+            ],
+        ),
+        _kafka(
+            "AlterUserScramCredentials",
+            51,
+            0,
+            10 * named,
+            deletions=[{"name": each, "mechanism": 1} for each in unknown],
+            upsertions=[],
+        ),
         LongRequest(
             "v1", "V1 ADMIN_GET_METADATA", 0, 0, b"V1|1|ADMIN_GET_METADATA|", 10 * size.topics
         ),
@@ -417,6 +492,22 @@ def requests(size: Size) -> list[LongRequest]:
     return [each for each in everything if each.protocol in PROTOCOL_NAMES]
 
 
+_ENTRY_OF_ALICE = {
+    "resource_type": 2,
+    "resource_pattern_type": 3,
+    "principal": "User:alice",
+    "host": "*",
+    "operation": 3,
+    "permission_type": 3,
+}
+_ACLS_OF_ALICE: dict[str, Any] = {
+    "resource_type_filter": 2,
+    "pattern_type_filter": 3,
+    "principal_filter": "User:alice",
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
 _RETENTION = [{"name": "retention.ms", "config_operation": 0, "value": "1000"}]
 
 

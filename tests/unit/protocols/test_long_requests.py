@@ -50,10 +50,15 @@ def broker(loop: TurnLoop) -> LargeBroker:
     return broker
 
 
-@pytest.mark.parametrize("request_", requests(SIZE), ids=lambda each: each.name)
-def test_no_turn_of_the_loop_is_longer_than_a_step(
-    broker: LargeBroker, loop: TurnLoop, lines: Lines, request_: LongRequest
-) -> None:
+@pytest.fixture(scope="module")
+def authorizing_broker(loop: TurnLoop) -> LargeBroker:
+    broker = LargeBroker(SIZE)
+    loop.run_until_complete(broker.fill())
+    loop.run_until_complete(broker.authorize())
+    return broker
+
+
+def serve(broker: LargeBroker, loop: TurnLoop, lines: Lines, request_: LongRequest) -> None:
     loop.turns.clear()
     lines.begin()
     try:
@@ -63,6 +68,21 @@ def test_no_turn_of_the_loop_is_longer_than_a_step(
 
     assert len(answer) > request_.answer_bytes_min
     assert max(loop.turns) <= LINES_PER_TURN_MAX
+
+
+@pytest.mark.parametrize("request_", requests(SIZE), ids=lambda each: each.name)
+def test_no_turn_of_the_loop_is_longer_than_a_step(
+    broker: LargeBroker, loop: TurnLoop, lines: Lines, request_: LongRequest
+) -> None:
+    serve(broker, loop, lines, request_)
+
+
+@pytest.mark.parametrize("request_", requests(SIZE), ids=lambda each: each.name)
+def test_no_turn_is_longer_where_a_client_may_do_only_what_entries_allow(
+    authorizing_broker: LargeBroker, loop: TurnLoop, lines: Lines, request_: LongRequest
+) -> None:
+    loop.run_until_complete(authorizing_broker.forget_decisions())
+    serve(authorizing_broker, loop, lines, request_)
 
 
 def test_turns_are_no_longer_with_many_concurrent_requests(

@@ -4,7 +4,9 @@ Every enumeration has 0 for unknown and 1 for any. Kafka's broker closes the con
 former, and answers the latter, where it makes no sense, with an error of its own: both are ours.
 """
 
+from collections.abc import Iterable
 from enum import IntEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 from broker.core.security.acls import (
@@ -19,6 +21,7 @@ from broker.core.security.acls import (
 )
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, PeerError, RequestError
+from broker.model.security_limits import AUDIT_TEXT_CHARACTERS_MAX
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 _ANY: Final = 1
 _MATCH: Final = 2  # of pattern types
+_ENTRIES_IN_DETAIL: Final = AUDIT_TEXT_CHARACTERS_MAX // 16  # one has more characters than that
 _EnumT = TypeVar("_EnumT", bound=IntEnum)
 
 NO_AUTHORIZER: Final = (
@@ -86,6 +90,11 @@ def new_acl(wanted: "bodies.CreateAclsRequestCreation") -> Acl:
         text = f"Could not parse principal from `{principal:.100}` (no colon is present)"
         raise RequestError(ErrorCode.INVALID_REQUEST, text)
     return Acl(pattern, principal, wanted["host"], operation, permission)
+
+
+def detail_of(change: str, acls: Iterable[Acl]) -> str:
+    """Return what the audit says of changed entries: it keeps the first ones of many."""
+    return "; ".join(f"{change} {acl}" for acl in islice(acls, _ENTRIES_IN_DETAIL))
 
 
 def acl_filter(wanted: "bodies.DescribeAclsRequest | bodies.DeleteAclsRequestFilter") -> Filter:

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 from broker.core import access
 from broker.core.groups.commands.offsets import OffsetToCommit
+from broker.core.scheduling.steps import in_steps
 from broker.core.security.acls import Operation
 from broker.core.session import Session
 from broker.core.topics.lookup import check_exists
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.kafka import errors
 
 if TYPE_CHECKING:
@@ -73,23 +75,24 @@ class Offsets:
                 yield
 
     @staticmethod
-    def refused(
+    async def refused(
         wanted: "Iterable[bodies.OffsetCommitRequestTopic | bodies.TxnOffsetCommitRequestTopic]",
         error: RequestError,
     ) -> "list[bodies.OffsetCommitResponseTopic]":
-        """Return the topics of a response in which all partitions have the same error."""
+        """Return the topics of a response in which all partitions have the same error, in steps."""
         code = errors.number(error.code)
-        return [
-            {
-                "name": each["name"],
-                "topic_id": each["topic_id"],
-                "partitions": [
-                    {"partition_index": partition["partition_index"], "error_code": code}
-                    for partition in each["partitions"]
-                ],
-            }
-            for each in wanted
+        topics: list[bodies.OffsetCommitResponseTopic] = [
+            {"name": each["name"], "topic_id": each["topic_id"], "partitions": []}
+            async for each in in_steps(wanted, NAMES_READ_PER_STEP)
         ]
+        named = (
+            (topic, partition["partition_index"])
+            for topic, each in zip(topics, wanted, strict=True)
+            for partition in each["partitions"]
+        )
+        async for topic, index in in_steps(named, NAMES_READ_PER_STEP):
+            topic["partitions"].append({"partition_index": index, "error_code": code})
+        return topics
 
     def answer(self, codes: Iterable[ErrorCode]) -> Iterator[None]:
         """Complete the response with the error of each offset, one per step."""

@@ -188,7 +188,8 @@ async def list_groups(request: Request) -> str:
             if each.protocol_type == AssignedProtocol.CURSUS.value
         ]
     found += await groups_elsewhere(request.session)
-    found = [each async for each in in_steps(found, NAMES_READ_PER_STEP) if may_see(each)]
+    per_step = access.per_step(session, NAMES_READ_PER_STEP)
+    found = [each async for each in in_steps(found, per_step) if may_see(each)]
     names: list[str] = []
     async for part in in_parts(await ascending(found, NAMES_READ_PER_STEP), NAMES_READ_PER_STEP):
         names += part

@@ -163,7 +163,8 @@ async def list_topics(request: Request) -> str:
         topic = request.topic()
         return f"OK topic={topic.name} partitions={topic.partition_count}"
     names: list[str] = []
-    async for part in in_parts(request.broker.topics, NAMES_READ_PER_STEP):
+    per_step = access.per_step(request.session, NAMES_READ_PER_STEP)
+    async for part in in_parts(request.broker.topics, per_step):
         names += [topic.name for topic in part if access.may_describe(request.session, topic)]
     return f"OK count={len(names)} topics={','.join(names)}"
 

@@ -5,7 +5,7 @@ the request names twice is not altered. Valid ones are stored some at a time.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from broker.core import access
@@ -40,7 +40,7 @@ async def handle(
     try:
         access.check_cluster(session, Operation.ALTER_CONFIGS)
     except RequestError as error:
-        return {"entries": [{**outcome(error), "entity": each["entity"]} for each in entries]}
+        return await _results(entries, dict.fromkeys(range(len(entries)), error))
     refusals: dict[int, RequestError] = {}  # by the place of the entry
     wanted: dict[int, tuple[Entity, Changes]] = {}
     async for place, entry in in_steps(enumerate(entries), QUOTA_ENTITIES_PER_STEP):
@@ -56,6 +56,12 @@ async def handle(
                 await _alter(session, dict(wanted[place] for place in part))
             except RequestError as error:
                 refusals.update(dict.fromkeys(part, error))
+    return await _results(entries, refusals)
+
+
+async def _results(
+    entries: "Iterable[bodies.AlterClientQuotasRequestEntry]", refusals: Mapping[int, RequestError]
+) -> "bodies.AlterClientQuotasResponse":
     results: list[bodies.AlterClientQuotasResponseEntry] = [
         {**outcome(refusals.get(place)), "entity": entry["entity"]}
         async for place, entry in in_steps(enumerate(entries), NAMES_READ_PER_STEP)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from broker.core import access
@@ -12,7 +13,6 @@ from broker.core.security.acls import Operation, ResourceType
 from broker.core.security.users import Credential, Users, check_name
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.limits import NAMES_READ_PER_STEP
 from broker.model.sasl_limits import SALT_BYTES_MAX
 from broker.model.scram import (
     ITERATIONS_MAX,
@@ -21,6 +21,7 @@ from broker.model.scram import (
     ScramMechanism,
     credential_of,
 )
+from broker.model.security_limits import USERS_ANSWERED_PER_STEP
 from broker.protocols.kafka.api import Api, Request, outcome
 from broker.protocols.kafka.operations import on_each
 
@@ -37,25 +38,23 @@ async def handle(
     users = session.broker.security.users
     assert users is not None
     deletions, upsertions = request.body["deletions"], request.body["upsertions"]
-    named = [
-        *((each["name"], each["mechanism"]) for each in deletions),
-        *((each["name"], each["mechanism"]) for each in upsertions),
-    ]
-    makers = [
-        *(partial(_deletion, users, each) for each in deletions),
-        *(partial(_upsertion, each) for each in upsertions),
-    ]
-    count = Counter(named)
-    refused: dict[str, RequestError | None] = dict.fromkeys(name for name, _ in named)
+    count: Counter[tuple[str, int]] = Counter()
+    refused: dict[str, RequestError | None] = {}
     changes: dict[str, list[Credential]] = {}
+    async for each in in_steps(chain(deletions, upsertions), USERS_ANSWERED_PER_STEP):
+        count[each["name"], each["mechanism"]] += 1
+        refused[each["name"]] = None
     try:
         access.check_cluster(session, Operation.ALTER)
     except RequestError as error:
-        return _results(dict.fromkeys(refused, error))
-    async for place, make in in_steps(enumerate(makers), NAMES_READ_PER_STEP):
-        name, _ = named[place]
+        return await _results(dict.fromkeys(refused, error))
+    makers = chain(
+        ((each["name"], each["mechanism"], partial(_deletion, users, each)) for each in deletions),
+        ((each["name"], each["mechanism"], partial(_upsertion, each)) for each in upsertions),
+    )
+    async for name, number, make in in_steps(makers, USERS_ANSWERED_PER_STEP):
         try:
-            if count[named[place]] > 1:
+            if count[name, number] > 1:
                 raise RequestError(ErrorCode.DUPLICATE_RESOURCE)
             changes.setdefault(name, []).append(make())
         except RequestError as error:
@@ -66,7 +65,7 @@ async def handle(
         await session.broker.appends.run_to_completion(_alter(session, users, accepted))
     except RequestError as error:
         refused.update({each.user: error for each in accepted})
-    return _results(refused)
+    return await _results(refused)
 
 
 async def _alter(session: Session, users: Users, changes: Sequence[Credential]) -> None:
@@ -74,8 +73,14 @@ async def _alter(session: Session, users: Users, changes: Sequence[Credential]) 
     _record(session, changes)
 
 
-def _results(refused: dict[str, RequestError | None]) -> "bodies.AlterUserScramCredentialsResponse":
-    return {"results": [{"user": name, **outcome(refusal)} for name, refusal in refused.items()]}
+async def _results(
+    refused: dict[str, RequestError | None],
+) -> "bodies.AlterUserScramCredentialsResponse":
+    results: list[bodies.AlterUserScramCredentialsResponseResult] = [
+        {"user": name, **outcome(refusal)}
+        async for name, refusal in in_steps(refused.items(), USERS_ANSWERED_PER_STEP)
+    ]
+    return {"results": results}
 
 
 def _mechanism(name: str, number: int) -> ScramMechanism:

@@ -55,7 +55,8 @@ async def _check_topics(session: Session, group: ConsumerGroupDescription) -> No
     if session.broker.security.authorizer is None:
         return
     names = (name for each in group.members for name in each.member.topic_names)
-    async for name in in_steps(chain(group.topic_names.values(), names), NAMES_READ_PER_STEP):
+    named = chain(group.topic_names.values(), names)
+    async for name in in_steps(named, access.per_step(session, NAMES_READ_PER_STEP)):
         access.check_topic(session, Operation.DESCRIBE, name)
 
 

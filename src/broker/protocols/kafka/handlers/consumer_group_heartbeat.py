@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 from broker.core import access
 from broker.core.groups.commands.consumer import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from broker.core.groups.records.consumer import in_order
+from broker.core.scheduling.eager import run_to_first_wait
+from broker.core.scheduling.steps import in_steps
 from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
+from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import (
     Api,
@@ -28,14 +31,17 @@ if TYPE_CHECKING:
 _MEMBER_ID_SINCE = 1
 
 
-def handle(
+@run_to_first_wait
+async def handle(
     request: "Request[bodies.ConsumerGroupHeartbeatRequest]", session: Session
 ) -> "DeferrableResponse[bodies.ConsumerGroupHeartbeatResponse]":
     """Serve the heartbeat; the response has the member's epoch and assignment."""
     body = request.body
     names, owned = body["subscribed_topic_names"], body["topic_partitions"]
-    for name in names or ():
-        access.check_topic(session, Operation.DESCRIBE, name)
+    if session.broker.security.authorizer is not None:
+        per_step = access.per_step(session, NAMES_READ_PER_STEP)
+        async for name in in_steps(names or (), per_step):
+            access.check_topic(session, Operation.DESCRIBE, name)
     command = ConsumerHeartbeat(
         group_id=body["group_id"],
         member_id=body["member_id"],

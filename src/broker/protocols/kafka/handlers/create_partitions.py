@@ -32,7 +32,8 @@ async def handle(
     """Add partitions to each topic; an error of one does not affect the others."""
     topics = await named_once((each["name"], each) for each in request.body["topics"])
     results: list[bodies.CreatePartitionsResponseResult] = []
-    async for name, each in in_steps(topics.items(), PARTITIONS_ANSWERED_PER_STEP):
+    per_step = access.per_step(session, PARTITIONS_ANSWERED_PER_STEP)
+    async for name, each in in_steps(topics.items(), per_step):
         refusal = None
         try:
             await _enlarge(request, session, name, each)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from broker.core.scheduling.steps import in_parts
+from broker.core.scheduling.steps import in_steps
 from broker.core.security.acls import Operation, Pattern
 from broker.core.session import Session
 from broker.model.security_limits import ACLS_PER_STEP
@@ -19,25 +19,21 @@ async def handle(
 ) -> "bodies.DescribeAclsResponse":
     """Return the entries that the filter matches, by resource, in steps."""
     authorizer = acl_fields.authorizer(session)
-    found: dict[Pattern, list[bodies.DescribeAclsResponseAcl]] = {}
+    found: dict[Pattern, bodies.DescribeAclsResponseResource] = {}
     matching = authorizer.find(acl_fields.acl_filter(request.body))
-    async for part in in_parts(matching, ACLS_PER_STEP):
-        for acl in part:
-            if acl is not None:
-                found.setdefault(acl.pattern, []).append({**acl_fields.acl_fields(acl)})
-    return {
-        "error_code": 0,
-        "error_message": None,
-        "resources": [
-            {
+    async for acl in in_steps(matching, ACLS_PER_STEP):
+        if acl is None:
+            continue
+        pattern = acl.pattern
+        if pattern not in found:
+            found[pattern] = {
                 "resource_type": int(pattern.resource_type),
                 "resource_name": pattern.name,
                 "pattern_type": int(pattern.pattern_type),
-                "acls": acls,
+                "acls": [],
             }
-            for pattern, acls in found.items()
-        ],
-    }
+        found[pattern]["acls"].append({**acl_fields.acl_fields(acl)})
+    return {"error_code": 0, "error_message": None, "resources": list(found.values())}
 
 
 API = Api(

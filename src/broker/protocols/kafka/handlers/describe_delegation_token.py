@@ -8,6 +8,7 @@ from broker.core.security.acls import Operation, ResourceType
 from broker.core.security.tokens import DelegationToken, Tokens
 from broker.core.session import Session
 from broker.model.errors import RequestError
+from broker.model.limits import NAMES_READ_PER_STEP
 from broker.model.principal import Principal
 from broker.model.sasl_limits import TOKENS_READ_PER_STEP
 from broker.protocols.kafka import errors
@@ -26,11 +27,15 @@ async def handle(
     tokens, named = tokens_of(session), request.body["owners"]
     owners = None
     if named is not None:
-        owners = [Principal(each["principal_type"], each["principal_name"]) for each in named]
+        owners = {
+            Principal(each["principal_type"], each["principal_name"])
+            async for each in in_steps(named, NAMES_READ_PER_STEP)
+        }
     found = [
         _described(tokens, each)
         async for each in in_steps(await tokens.all(), TOKENS_READ_PER_STEP)
-        if (owners is None or any(map(each.is_of, owners))) and _may_see(session, each)
+        if (owners is None or not owners.isdisjoint((each.owner, *each.renewers)))
+        and _may_see(session, each)
     ]
     return {"error_code": 0, "tokens": found}
 

@@ -46,7 +46,7 @@ async def handle(
     page = _Page(limit)
     topics: list[bodies.DescribeTopicPartitionsResponseTopic] = []
     rows = page.rows(session, await _wanted(request, session))
-    async for part in in_parts(rows, PARTITIONS_ANSWERED_PER_STEP):
+    async for part in in_parts(rows, access.per_step(session, PARTITIONS_ANSWERED_PER_STEP)):
         for row in part:
             if isinstance(row, tuple):
                 topics[-1]["partitions"].append(_partition(*row))

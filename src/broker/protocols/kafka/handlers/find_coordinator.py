@@ -44,9 +44,8 @@ async def handle(
             "port": found["port"],
         }
     answers: list[bodies.FindCoordinatorResponseCoordinator] = []
-    async for part in in_parts(
-        await unique(request.body["coordinator_keys"]), PARTITIONS_ANSWERED_PER_STEP
-    ):
+    keys = await unique(request.body["coordinator_keys"])
+    async for part in in_parts(keys, access.per_step(session, PARTITIONS_ANSWERED_PER_STEP)):
         answers += ({**_find(request, session, find, key), "key": key} for key in part)
     return {"coordinators": answers}
 

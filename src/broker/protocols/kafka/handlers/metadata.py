@@ -53,7 +53,8 @@ async def handle(
     wanted = await _wanted(request)
     refused = await _create(request, session, wanted)
     rows = _named_topics(request, session, wanted, refused)
-    return await _fields(request, session, rows)
+    per_step = access.per_step(session, PARTITIONS_ANSWERED_PER_STEP)
+    return await _fields(request, session, rows, per_step)
 
 
 async def _all(request: "Request[bodies.MetadataRequest]", session: Session) -> bytes:
@@ -78,11 +79,12 @@ async def _fields(
     request: "Request[bodies.MetadataRequest]",
     session: Session,
     rows: "Iterable[bodies.MetadataResponseTopic | _Partition | None]",
+    per_step: int = PARTITIONS_ANSWERED_PER_STEP,
 ) -> "bodies.MetadataResponse":
     """Return the response with topics, each followed by its partitions in `rows`; None is none."""
     broker = session.broker
     topics: list[bodies.MetadataResponseTopic] = []
-    async for part in in_parts(rows, PARTITIONS_ANSWERED_PER_STEP):
+    async for part in in_parts(rows, per_step):
         for row in part:
             if isinstance(row, tuple):
                 topics[-1]["partitions"].append(describe_partition(*row))
@@ -137,7 +139,8 @@ async def _create(
     if not (is_allowed and request.body["allow_auto_topic_creation"]):
         return refused
     topics = session.broker.topics
-    async for each in in_steps(wanted, PARTITIONS_ANSWERED_PER_STEP):
+    per_step = access.per_step(session, PARTITIONS_ANSWERED_PER_STEP)
+    async for each in in_steps(wanted, per_step):
         name = each["name"]
         if name is None or _is_by_id(request, each):
             continue

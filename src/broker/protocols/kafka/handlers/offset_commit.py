@@ -45,7 +45,7 @@ async def handle(
     try:
         access.check_group(session, Operation.READ, request.body["group_id"])
     except RequestError as error:
-        return {"topics": Offsets.refused(wanted, error)}
+        return {"topics": await Offsets.refused(wanted, error)}
     command = _command(request)
     most = PARTITIONS_ANSWERED_PER_STEP
     is_long = len(wanted) > most or sum(len(topic["partitions"]) for topic in wanted) > most

@@ -99,7 +99,8 @@ async def _group(
     except RequestError as error:
         return await _fields(request, session, wanted, asked, FetchOffsetsResponse(error.code))
     if asked is not None:
-        asked = [_shown(session, each) async for each in in_steps(asked, NAMES_READ_PER_STEP)]
+        per_step = access.per_step(session, NAMES_READ_PER_STEP)
+        asked = [_shown(session, each) async for each in in_steps(asked, per_step)]
     response = await session.broker.groups.fetch_offsets(
         FetchOffsetsRequest(
             wanted["group_id"],
@@ -124,7 +125,9 @@ async def _fields(
     elif asked is None:
         asked = [
             _Asked(name, _id_of(session.broker.topics, name), list(offsets))
-            async for name, offsets in in_steps(response.topics.items(), NAMES_READ_PER_STEP)
+            async for name, offsets in in_steps(
+                response.topics.items(), access.per_step(session, NAMES_READ_PER_STEP)
+            )
             if access.may(session, Operation.DESCRIBE, ResourceType.TOPIC, name)
         ]
     return {

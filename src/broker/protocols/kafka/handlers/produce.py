@@ -110,12 +110,15 @@ async def _look_up(
     request: "_Request", session: Session, sent: dict[Place, bytes | None], budget: StepBudget
 ) -> dict[Place, Batch | Refused]:
     batches: dict[Place, Batch | Refused] = {}
+    cost = PRODUCE_NAME_BYTES
+    if session.broker.security.authorizer is not None:
+        cost *= 2  # the decision takes as long as the rest
     for place, records in sent.items():
         try:
             batches[place] = _batch(request, session, place, records)
         except RequestError as error:
             batches[place] = Refused(error.code, error.message)
-        await budget.spend(PRODUCE_NAME_BYTES)
+        await budget.spend(cost)
     return batches
 
 

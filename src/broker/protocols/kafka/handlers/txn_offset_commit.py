@@ -43,7 +43,7 @@ async def handle(
         access.check(session, Operation.WRITE, kind, body["transactional_id"])
         access.check_group(session, Operation.READ, body["group_id"])
     except RequestError as error:
-        return {"topics": Offsets.refused(body["topics"], error)}
+        return {"topics": await Offsets.refused(body["topics"], error)}
     offsets = Offsets()
     reading = offsets.read(body["topics"], session)
     async for _ in in_steps(reading, PARTITIONS_ANSWERED_PER_STEP):

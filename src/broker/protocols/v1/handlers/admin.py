@@ -89,7 +89,8 @@ async def get_metadata(request: Request) -> str:
     """
     broker = request.session.broker
     names: list[str] = []
-    async for part in in_parts(broker.topics, NAMES_READ_PER_STEP):
+    per_step = access.per_step(request.session, NAMES_READ_PER_STEP)
+    async for part in in_parts(broker.topics, per_step):
         names += [
             topic.name
             for topic in part
