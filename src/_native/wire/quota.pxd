@@ -2,6 +2,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from broker._native.kernel.sampled_rate cimport SampledRate
 
+cdef enum:
+    NS_PER_MS = 1000000
+
 
 cdef class QuotaBucket:
     cdef SampledRate rate

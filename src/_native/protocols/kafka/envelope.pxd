@@ -3,6 +3,7 @@ from libc.stdint cimport int16_t, int32_t, uint8_t
 from broker._native.kernel.cursor cimport Cursor
 
 cdef enum:
+    KEY_API_VERSIONS = 18
     API_KEYS = 128           # above every key that exists (95 of them in Kafka 4.4)
     REQUEST_HEAD_MIN = 10    # key, version, correlation id, client id length
 

@@ -17,10 +17,6 @@ from broker.model import limits
 assert TAGS_MAX == limits.TAGS_PER_STRUCT_MAX
 assert STRING_MAX == limits.STRING_BYTES_MAX
 
-cdef enum:
-    KEY_API_VERSIONS = 18
-
-
 cdef int apis_read(rows, ApiTable* apis) except -1:
     """Fill the table from rows of (key, min, max, first flexible version)."""
     cdef int i

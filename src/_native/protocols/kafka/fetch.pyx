@@ -69,7 +69,7 @@ from broker._native.protocols.kafka.fetch_request cimport (
 )
 from broker._native.protocols.kafka.parked_fetch cimport FETCH_NOT_SERVED, FETCH_PARKED, FETCH_READY
 from broker._native.wire.output_queue cimport queue_commit, queue_reserve
-from broker._native.wire.quota cimport percents
+from broker._native.wire.quota cimport NS_PER_MS, percents
 
 import os
 
@@ -82,7 +82,6 @@ cdef enum:
     VERSION_ZSTD = 10
     VERSION_LEADERS = 16      # with NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH (KIP-951)
     CODEC_ZSTD = 4
-    NS_PER_MS = 1000000
     HEAD_SIZE_MAX = 4 + 4 + 1 + 4 + 2 + 4 + 5
 
 

@@ -6,12 +6,9 @@ The head is the answer's length, the correlation id and, in flexible versions, e
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from broker._native.kernel.big_endian cimport store_uint32
-from broker._native.protocols.kafka.envelope cimport RequestHead
+from broker._native.protocols.kafka.envelope cimport KEY_API_VERSIONS, RequestHead
 from broker._native.wire.connection cimport Connection
 from broker._native.wire.pending_reply cimport PendingReply, hand_over
-
-cdef enum:
-    KEY_API_VERSIONS = 18
 
 
 cdef PendingReply request_hand_over(Connection connection, RequestHead* head):

@@ -52,7 +52,7 @@ from broker._native.wire.connection cimport (
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.mute cimport mute, quota_of
 from broker._native.wire.permitted cimport permissions_of
-from broker._native.wire.quota cimport ClientQuota, percents
+from broker._native.wire.quota cimport NS_PER_MS, ClientQuota, percents
 from broker._native.wire.reply_slot cimport ReplySlot
 
 cdef enum:
@@ -62,7 +62,6 @@ cdef enum:
     # Of first bytes: bounds of what may be Kafka's.
     DETECTED_KEYS = 128       # above every key that exists (95 of them in Kafka 4.4)
     DETECTED_VERSIONS = 128   # Kafka 4.4 is at 18 after fifteen years
-    NS_PER_MS = 1000000
     FETCH_WORK = 64           # in ordinary requests: a fetch of many partitions, at worst
     DECOMPRESSED_WORK_SHIFT = 12  # 4 KiB decompressed take as long as one
 
