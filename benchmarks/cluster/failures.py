@@ -8,8 +8,9 @@ neither answers nor refuses, and only its session's end shows it.
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -92,13 +93,20 @@ class _Writer:
         self.requests.ask("Produce", 9, self._body, _is_written)
         return time.monotonic()
 
-    def longest_gap(self, since: float, seconds: float) -> float:
+    def acknowledgements(self, until_time: float) -> Iterator[float]:
+        """Write until a time; yield the time of each acknowledgement."""
+        while time.monotonic() < until_time:
+            yield self.write()
+
+    def longest_gap(self, seconds: float) -> float:
         """Write for some seconds; return the longest time between two acknowledgements."""
-        last, longest = since, 0.0
-        while time.monotonic() < since + seconds:
-            now = self.write()
-            longest, last = max(longest, now - last), now
-        return longest
+        since = time.monotonic()
+        return _longest_gap(since, self.acknowledgements(since + seconds))
+
+
+def _longest_gap(since: float, times: Iterable[float]) -> float:
+    """Return the longest time between two acknowledgements, of which one was at `since`."""
+    return max(later - earlier for earlier, later in pairwise((since, *times)))
 
 
 def _is_written(answer: Fields) -> bool:
@@ -169,13 +177,17 @@ def measure_leader(_programs: Programs, folder: Path, _scale: float) -> Facts:
 def _planned(cluster: Cluster, writer: _Writer, victim: int) -> tuple[float, float]:
     """Stop a leader; return the longest gap between acknowledgements, and the time of its exit."""
     since = cluster.end(victim, is_planned=True)
-    last, longest, exited = since, 0.0, 0.0
-    while time.monotonic() < since + STREAM_SECONDS:
-        now = writer.write()
-        longest, last = max(longest, now - last), now
-        if not exited and cluster.brokers[victim].process.poll() is not None:
-            exited = now - since
-    return longest, exited
+    process = cluster.brokers[victim].process
+    acknowledged: list[float] = []
+    exited: float | None = None
+    for now in writer.acknowledgements(since + STREAM_SECONDS):
+        acknowledged.append(now)
+        if exited is None and process.poll() is not None:
+            exited = now
+    if exited is None:
+        process.wait()
+        exited = time.monotonic()
+    return _longest_gap(since, acknowledged), exited - since
 
 
 def measure_store(_programs: Programs, folder: Path, _scale: float) -> Facts:
@@ -189,13 +201,13 @@ def measure_store(_programs: Programs, folder: Path, _scale: float) -> Facts:
             writer.write()
             [pid] = cluster.etcd.pids
             os.kill(pid, signal.SIGSTOP)
-            gap = writer.longest_gap(time.monotonic(), ASLEEP_SECONDS)
+            gap = writer.longest_gap(ASLEEP_SECONDS)
             os.kill(pid, signal.SIGCONT)
-            asleep.append(max(gap, writer.longest_gap(time.monotonic(), STREAM_SECONDS)))
+            asleep.append(max(gap, writer.longest_gap(STREAM_SECONDS)))
 
             cluster.etcd.kill(0)
             cluster.etcd.start(0)
-            restarted.append(writer.longest_gap(time.monotonic(), STREAM_SECONDS))
+            restarted.append(writer.longest_gap(STREAM_SECONDS))
     return {
         "asleep_ms": median(asleep) * 1e3,
         "restarted_ms": median(restarted) * 1e3,

@@ -110,7 +110,7 @@ CLUSTER_ROWS = (
     ClusterRow(
         "replica-catch-up",
         (
-            Figure("gb_per_cpu_s", "GB/CPU-s of the leader (0.5 or more)"),
+            Figure("gb_per_cpu_s", "GB/CPU-s, leader", (Goal(0.5, at_least=True),)),
             Figure("seconds", "s until in sync"),
         ),
         replicas.measure_catch_up,
