@@ -9,8 +9,8 @@ from broker.model.limits import KIB
 LOGIN_FRAME_BYTES_MAX = 30 * KIB  # a token of some authorization servers has 16 KiB
 # Received at a time before the login: a frame, and what a client sends without waiting.
 LOGIN_RECEIVE_BYTES = 32 * KIB
-# Connections that have not logged in: with one more, the one that has waited longest is closed, so
-# that connections which never log in do not keep others out.
+# Connections that have not logged in: with one more, those that have waited longest are closed,
+# so that connections which never log in do not keep others out.
 LOGINS_WAITING_MAX = 2_000
 LOGIN_SECONDS = 15  # from the connection to its login, TLS included
 # Computations of logins that wait for the thread: each takes some milliseconds. With more, a login

@@ -1,8 +1,8 @@
 """The audit's lines in the topic `__audit`: records whose key is the id of the broker.
 
 A broker writes to the first partition that it leads, or sends its lines to the leader of the first
-one. Lines wait here, a bounded number of them,
-while the topic cannot be written; those that there is no room for are in the file only.
+one. Lines wait here, a bounded number of them, while the topic cannot be written; those that there
+is no room for are in the file only.
 """
 
 import asyncio

@@ -12,6 +12,7 @@ from broker.model import limits
 from broker.model.address import Address
 from broker.model.listener import UNSECURED, ListenerConfig
 from broker.model.security_limits import THROTTLED_CONNECTIONS_MAX
+from broker.server.counting import Counting
 from broker.server.sockets import bind_all
 from broker.server.waiting_logins import WaitingLogins
 
@@ -44,23 +45,6 @@ class Acceptor(NamedTuple):
     logins: WaitingLogins
     limits: ConnectionLimits
     throttled: "Throttled"
-
-
-class _Refusals:
-    """Counts refused connections, and logs them at a limited rate."""
-
-    def __init__(self, loop: AbstractEventLoop) -> None:
-        self._loop = loop
-        self._count = 0
-        self._logged_at: float | None = None
-
-    def add(self, reason: str) -> None:
-        """Count one; the first is logged at once, the next ones together after a time."""
-        self._count += 1
-        now = self._loop.time()
-        if self._logged_at is None or now - self._logged_at >= limits.REFUSALS_LOGGED_SECONDS:
-            _log.warning("connections refused: count=%d reason=%s", self._count, reason)
-            self._logged_at, self._count = now, 0
 
 
 class Throttled:
@@ -119,7 +103,7 @@ class Listener:
 
     def serve(self, acceptor: Acceptor) -> None:
         """Pass every new connection to the poller."""
-        self._refusals = _Refusals(acceptor.loop)
+        self._refusals = Counting(acceptor.loop.time, limits.REFUSALS_LOGGED_SECONDS)
         for listening in self._sockets:
             self._watch(listening, acceptor)
 
@@ -144,15 +128,20 @@ class Listener:
                 return
             except OSError as error:
                 # EMFILE: it stays in the backlog, and epoll would report it in every turn.
-                self._refusals.add(f"accept failed: {error}")
+                self._refused(f"accept failed: {error}")
                 self._pause(listening, acceptor, limits.ACCEPT_AGAIN_SECONDS)
                 return
             refusal = self._refusal(str(peer[0]), acceptor)
             if refusal is not None:
-                self._refusals.add(refusal.reason)
+                self._refused(refusal.reason)
                 acceptor.throttled.close(accepted, refusal.after_ms)
                 continue
             self._hand_over(accepted, str(peer[0]), acceptor)
+
+    def _refused(self, reason: str) -> None:
+        count = self._refusals.add()
+        if count:
+            _log.warning("connections refused: count=%d reason=%s", count, reason)
 
     def _pause(self, listening: socket.socket, acceptor: Acceptor, seconds: float) -> None:
         acceptor.loop.remove_reader(listening.fileno())

@@ -35,6 +35,7 @@ from broker.model.tls_limits import (
     TLS_FAILURES_LOGGED_SECONDS,
     TLS_FILES_LOOK_SECONDS,
 )
+from broker.server.counting import Counting
 
 if TYPE_CHECKING:
     from broker.core.session import Session
@@ -64,13 +65,11 @@ class ListenerTls:
         self._listener = listener
         self._is_of_brokers = is_of_brokers
         self._settings = config.of_listener(listener)
-        self._monotonic = monotonic
         self._rules = PrincipalRules(self._settings.text("ssl.principal.mapping.rules"))
         self._seen = _seen(self._settings)
         self._secured = self._load(config)
         self._warned_days: int | None = None
-        self._failures = 0
-        self._failures_logged_at: float | None = None
+        self._failures = Counting(monotonic, TLS_FAILURES_LOGGED_SECONDS)
 
     def channel(self) -> TlsChannel:
         """Return the TLS of a new connection."""
@@ -180,17 +179,14 @@ class ListenerTls:
             connection.abort("the audit cannot record it")
 
     def _on_failed(self, peer: str, reason: str) -> None:
-        """Count a failed handshake; the first is logged at once, later ones together."""
+        """Count a failed handshake."""
         self._is_recorded(peer, ANONYMOUS, reason)
-        self._failures += 1
-        now = self._monotonic()
-        last = self._failures_logged_at
-        if last is None or now - last >= TLS_FAILURES_LOGGED_SECONDS:
+        count = self._failures.add()
+        if count:
             _log.warning(
                 "TLS handshakes failed: listener=%s count=%d peer=%s reason=%s",
-                *(self._listener.name, self._failures, peer, reason),
+                *(self._listener.name, count, peer, reason),
             )
-            self._failures, self._failures_logged_at = 0, now
 
     def _is_recorded(self, peer: str, principal: Principal, failure: str = "") -> bool:
         """Tell the audit of a certificate or of a failure; return whether the client may go on."""

@@ -5,6 +5,8 @@ from asyncio import AbstractEventLoop, TimerHandle
 from broker._native.wire.connection import Connection
 from broker.model.sasl_limits import LOGIN_SECONDS, LOGINS_WAITING_MAX
 
+_ROOM = 64  # the share of all for which room is made at once
+
 
 class WaitingLogins:
     """Closes connections that do not log in: each after a time, and the oldest of too many."""
@@ -30,9 +32,7 @@ class WaitingLogins:
         """Add a new connection."""
         self._until[connection] = self._loop.time() + self._seconds
         if len(self._until) > self._waiting_max:
-            self._forget_done()
-        if len(self._until) > self._waiting_max:
-            self._close(next(iter(self._until)), "others wait for their logins")
+            self._make_room()
         self._set_timer()
 
     def remove(self, connection: Connection) -> None:
@@ -44,9 +44,15 @@ class WaitingLogins:
         if connection.needs_login:
             connection.abort(f"has not logged in: {reason}")
 
-    def _forget_done(self) -> None:
+    def _make_room(self) -> None:
+        """Forget those that have logged in, and close the oldest.
+
+        Looking through all of them takes as long as accepting one: it is not done for each.
+        """
         for each in [each for each in self._until if not each.needs_login]:
             del self._until[each]
+        while len(self._until) > self._waiting_max - self._waiting_max // _ROOM:
+            self._close(next(iter(self._until)), "others wait for their logins")
 
     def _set_timer(self) -> None:
         if self._timer is None and self._until:

@@ -81,6 +81,20 @@ def test_the_oldest_of_too_many_is_closed() -> None:
     assert [bool(each.reason) for each in connections] == [True, False, False]
 
 
+def test_room_is_made_for_several_at_once() -> None:
+    """Whoever looks through all connections for each new one is slow while they are many."""
+    _, logins = waiting(128)
+    connections = [FakeConnection() for _ in range(131)]
+    for each in connections[:129]:
+        logins.add(each)
+    closed = [bool(each.reason) for each in connections]
+    for each in connections[129:]:
+        logins.add(each)
+
+    assert closed == [True] * 3 + [False] * 128
+    assert [bool(each.reason) for each in connections] == closed
+
+
 def test_those_that_have_logged_in_do_not_count() -> None:
     _, logins = waiting(2)
     connections = [FakeConnection() for _ in range(3)]
