@@ -83,8 +83,7 @@ class Clustered:
             registration = broker.registration
             address = (host, port)
             if broker_id != self._broker_id:
-                named = listener.name, listener.security.name
-                endpoint = registration.endpoint(_KAFKA, *named) or registration.endpoints[0]
+                endpoint = registration.endpoint(_KAFKA, listener) or registration.endpoints[0]
                 # A worker of this host is where the client has found this one.
                 address = host if endpoint.host in WILDCARDS else endpoint.host, endpoint.port
             found.append(KnownBroker(broker_id, *address, registration.rack))

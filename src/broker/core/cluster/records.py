@@ -35,6 +35,7 @@ from broker.core.cluster.slices import Slices, complete
 from broker.model.errors import StorageError
 from broker.model.identifiers import id_from_text, id_to_text
 from broker.model.limits import PARTITIONS_PER_TOPIC_MAX
+from broker.model.listener import UNSECURED, ListenerConfig
 from broker.storage import metadata
 from broker.storage.metadata import KeyValue
 
@@ -88,16 +89,14 @@ class Registration(NamedTuple):
     state: BrokerState
     intact_since: int = NO_EPOCH  # its directory has lost nothing since; NO_EPOCH: since this one
 
-    def endpoint(
-        self, protocol: str, listener: str = PLAINTEXT, security: str = PLAINTEXT
-    ) -> Endpoint | None:
+    def endpoint(self, protocol: str, listener: ListenerConfig = UNSECURED) -> Endpoint | None:
         """Return where a protocol is served over a listener, or else over one of its security.
 
         None: nowhere. An endpoint without a wire protocol serves all of them.
         """
         found = [each for each in self.endpoints if each.name in ("", protocol)]
-        named = [each for each in found if each.listener == listener]
-        named += [each for each in found if each.security == security]
+        named = [each for each in found if each.listener == listener.name]
+        named += [each for each in found if each.security == listener.security.name]
         return named[0] if named else None
 
 

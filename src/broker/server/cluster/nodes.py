@@ -58,10 +58,9 @@ class Nodes:
     def address_of(self, broker_id: int, protocol: str) -> Address | None:
         """Return the address at which a registered broker serves a protocol."""
         broker = self._metadata.image.brokers.get(broker_id)
-        listener, security = self._listener.name, self._listener.security.name
-        endpoint = None
-        if broker is not None:
-            endpoint = broker.registration.endpoint(protocol, listener, security)
+        if broker is None:
+            return None
+        endpoint = broker.registration.endpoint(protocol, self._listener)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     async def follow(self, revision: int) -> None:

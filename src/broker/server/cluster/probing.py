@@ -42,7 +42,7 @@ class Probing(Service):
     ) -> None:
         """Watch nobody before `run`; others are reached over the listener of brokers."""
         self._node = node
-        self._named = listener.name, listener.security.name
+        self._listener = listener
         self._dialer = dialer or Dialer()
         self._something = asyncio.Event()  # has changed: the image, or this broker's registration
         self._watchers: dict[_Watched, _Watcher] = {}
@@ -78,7 +78,7 @@ class Probing(Service):
         brokers = self._node.metadata.image.brokers
         wanted = set()
         for each in fencing.watched(self._node.metadata.image, self._node.broker_id):
-            endpoint = brokers[each].registration.endpoint(KAFKA, *self._named)
+            endpoint = brokers[each].registration.endpoint(KAFKA, self._listener)
             if endpoint is not None and endpoint.host not in WILDCARDS:
                 wanted.add(_Watched(each, brokers[each].epoch, endpoint.host, endpoint.port))
         return wanted
