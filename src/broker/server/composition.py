@@ -55,7 +55,7 @@ from broker.server.coordinators import Coordinators
 from broker.server.descriptors import Shares
 from broker.server.disk_watch import DiskWatch
 from broker.server.housekeeping import Housekeeping, LogEvents
-from broker.server.limiting import limit_connections, make_quotas, when_closed
+from broker.server.limiting import count_closed, limit_connections, make_quotas
 from broker.server.loop import Loop
 from broker.server.opening import Opened
 from broker.server.partition_logs import NativeLogs
@@ -252,11 +252,11 @@ def make_poller(
     requests = Requests(loop)
 
     def closed(connection: Connection, reason: str) -> None:
+        count_closed(connection_limits, connection)
         waiting_logins.remove(connection)
         requests.closed(connection, reason)
 
-    end = when_closed(connection_limits, closed)
-    poller.serve_with(native_protocols, requests.dispatch, end)
+    poller.serve_with(native_protocols, requests.dispatch, closed)
     logs.turn.schedule = partial(loop.call_next, poller.end)
     return poller
 

@@ -1,6 +1,6 @@
 """Makes the quotas of clients and the limits of connections."""
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 from broker._native.wire.connection import Connection
 from broker.core.configs.broker_configs import BrokerConfigs
@@ -8,9 +8,11 @@ from broker.core.metadata import Metadata
 from broker.core.security.quotas.client_quotas import ClientQuotas
 from broker.core.security.quotas.connections import ConnectionLimits
 from broker.core.security.quotas.windows import Windows
-from broker.core.session import Session
 from broker.model.clock import Clock
 from broker.model.config import Config
+
+if TYPE_CHECKING:
+    from broker.core.session import Session
 
 
 def make_quotas(config: Config, known: Metadata, clock: Clock) -> ClientQuotas:
@@ -32,15 +34,10 @@ def limit_connections(
     return limits
 
 
-def when_closed(
-    limits: ConnectionLimits, then: Callable[[Connection, str], None]
-) -> Callable[[Connection, str], None]:
-    """Return what the poller has to call with each connection that has closed."""
+def count_closed(limits: ConnectionLimits, connection: Connection) -> None:
+    """Forget a connection that has closed, at the address that it was counted at.
 
-    def closed(connection: Connection, reason: str) -> None:
-        if isinstance(connection.session, Session):
-            # At the address that it was counted at, whatever a mark of forwarding says.
-            limits.closed(connection.session.listener, connection.peer_host)
-        then(connection, reason)
-
-    return closed
+    That is its own one, whatever a mark of forwarding says.
+    """
+    session = cast("Session", connection.session)
+    limits.closed(session.listener, connection.peer_host)

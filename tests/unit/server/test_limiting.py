@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from broker.core.forwarding import accept_mark
 from broker.core.security.quotas.connections import ConnectionLimits
 from broker.model.config import load
-from broker.server.limiting import when_closed
+from broker.server.limiting import count_closed
 from tests.support.fakes import FakeBroker
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ def test_a_forwarded_connection_is_forgotten_where_it_was_counted() -> None:
     limits = ConnectionLimits(config, lambda _: None, lambda: 0)
     session = FakeBroker().session
     session.client_host, session.listener = HOST, listener
-    closed = when_closed(limits, lambda *_: None)
+    closed = SimpleNamespace(session=session, peer_host=HOST)
 
     assert limits.refusal(listener, HOST) is None
     assert limits.refusal(listener, FORWARDED) is None
     asyncio.run(accept_mark(session, FORWARDED, 0))
-    closed(cast("Connection", SimpleNamespace(session=session, peer_host=HOST)), "idle")
+    count_closed(limits, cast("Connection", closed))
 
     assert limits.refusal(listener, FORWARDED) is not None
     assert limits.refusal(listener, HOST) is None
