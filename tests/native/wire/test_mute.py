@@ -28,6 +28,7 @@ HEADER_SIZE = 4
 WINDOW_MS = 100
 SLOW = 1_000.0  # bytes per second: a request of hundreds rests for a part of a second
 UNREACHED = 1e12
+SOON_S = 5  # longer than a loaded machine takes for an answer that nothing holds back
 
 
 class Quotas:
@@ -79,13 +80,6 @@ def until_full(client: Client, ask: Callable[[int], bytes]) -> tuple[list[int], 
     return times, body
 
 
-def seconds_until_answer(client: Client, data: bytes) -> float:
-    """Send a request; return how long its answer took."""
-    begun = time.monotonic()
-    client.ask(data)
-    return time.monotonic() - begun
-
-
 # ---- produce -------------------------------------------------------------------------------------
 
 
@@ -106,11 +100,13 @@ def test_nothing_more_is_read_until_the_throttle_time_is_over(
     client: Client, quotas: Quotas
 ) -> None:
     quotas.set(produce=SLOW)
+    begun = time.monotonic()
     first = client.ask(produce(13, (0, records(size=300))))
 
-    seconds = seconds_until_answer(client, fetch(13, (0, 0)))
+    client.ask(fetch(13, (0, 0)))
 
-    assert seconds == pytest.approx(first["throttle_time_ms"] / 1000, abs=0.08)
+    over = time.monotonic() - begun - first["throttle_time_ms"] / 1000
+    assert -0.002 < over < SOON_S
 
 
 def test_the_bytes_of_the_whole_request_count(client: Client, quotas: Quotas) -> None:
@@ -127,9 +123,12 @@ def test_the_bytes_of_the_whole_request_count(client: Client, quotas: Quotas) ->
 
 def test_other_connections_are_not_mute(wire: Wire, client: Client, quotas: Quotas) -> None:
     quotas.set(produce=SLOW)
-    client.ask(produce(13, (0, records(size=900))))
+    mute_ms = client.ask(produce(13, (0, records(size=20_000))))["throttle_time_ms"]
 
-    assert seconds_until_answer(wire.connect(), fetch(13, (0, 0))) < 0.2
+    begun = time.monotonic()
+    wire.connect().ask(fetch(13, (0, 0)))
+
+    assert time.monotonic() - begun < SOON_S < mute_ms / 1000
 
 
 def test_requests_that_were_sent_before_wait_as_well(client: Client, quotas: Quotas) -> None:
@@ -146,10 +145,12 @@ def test_requests_that_were_sent_before_wait_as_well(client: Client, quotas: Quo
 
 def test_a_producer_without_acks_is_mute_as_well(client: Client, quotas: Quotas) -> None:
     quotas.set(produce=SLOW)
+    begun = time.monotonic()
     client.send(produce(13, (0, records(size=300)), acks=0))
 
     assert client.wire.log().log_end_offset == 1
-    assert seconds_until_answer(client, fetch(13, (0, 0))) > 0.15
+    client.ask(fetch(13, (0, 0)))
+    assert time.monotonic() - begun > 0.15
 
 
 def test_the_answer_that_waits_for_its_sync_is_sent_to_a_mute_connection(
@@ -232,20 +233,20 @@ def test_a_fetch_above_the_quota_gets_nothing_and_the_time_after_which_it_would(
 ) -> None:
     client.ask(produce(13, (0, records(size=400))))
     quotas.set(fetch=10_000)
-    exhaust(quotas.fetch, 150)
+    exhaust(quotas.fetch, 400)
 
     begun = time.monotonic()
     times, full = until_full(client, lambda _: fetch(version, (0, 0)))
 
-    assert 100 < times[0] < 300
-    assert time.monotonic() - begun == pytest.approx(sum(times) / 1000, abs=0.08)
+    assert 100 < times[0] < 600
+    assert -0.002 < time.monotonic() - begun - sum(times) / 1000 < SOON_S
     assert changed(full) == [0]
 
 
 def test_a_throttled_fetch_does_not_count(client: Client, quotas: Quotas) -> None:
     client.ask(produce(13, (0, records(size=400))))
     quotas.set(fetch=10_000)
-    exhaust(quotas.fetch, 300)
+    exhaust(quotas.fetch, 500)
 
     times, _ = until_full(client, lambda _: fetch(13, (0, 0)))
 
@@ -282,7 +283,7 @@ def test_a_throttled_fetch_of_a_session_loses_nothing(client: Client, quotas: Qu
     session = session_of(client, (0, 0), (1, 0))
     client.ask(produce(13, (0, records(size=300)), (1, records())))
     quotas.set(fetch=10_000)
-    exhaust(quotas.fetch, 120)
+    exhaust(quotas.fetch, 300)
 
     times, full = until_full(client, lambda count: incremental(session, count + 1, (0, 1)))
 
@@ -293,7 +294,7 @@ def test_a_throttled_fetch_of_a_session_loses_nothing(client: Client, quotas: Qu
 
 def test_a_throttled_fetch_begins_no_session(client: Client, quotas: Quotas) -> None:
     quotas.set(fetch=10_000)
-    exhaust(quotas.fetch, 120)
+    exhaust(quotas.fetch, 2_000)
 
     body = client.ask(fetch(11, (0, 0), session_epoch=0))
 
@@ -308,13 +309,15 @@ def test_a_parked_fetch_is_checked_when_it_is_answered(
     quotas.set(fetch=10_000)
     client.send(fetch(13, (0, 0), max_wait_ms=30_000))
     assert client.frames() == []
-    exhaust(quotas.fetch, 150)
+    exhaust(quotas.fetch, 500)
 
+    begun = time.monotonic()
     wire.connect().ask(produce(13, (0, records(size=300))))
 
     _, body = response(FETCH, 13, client.frame())
     assert body["throttle_time_ms"] > 100
-    assert seconds_until_answer(client, fetch(13, (0, 0))) > 0.08
+    client.ask(fetch(13, (0, 0)))
+    assert time.monotonic() - begun > 0.1
 
 
 # ---- the time of the loop ------------------------------------------------------------------------
