@@ -24,7 +24,10 @@ ALERT = bytes.fromhex("15030300020250")
 PROBE = b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n"
 S_CLIENT = ("openssl", "s_client", "-connect")
 CONNECTIONS = 300
+FLOODING = 8  # clients at once
 PRE_AUTHENTICATION_BYTES_MAX = 64 << 10
+FLOOD_SECONDS = 60  # as long as it is let
+SOON_S = 20  # longer than a loaded machine takes for an answer, shorter than a flood
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +142,7 @@ def test_a_handshake_may_arrive_byte_by_byte(secure: SecureBroker) -> None:
     assert answer.startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.slow("waits for the time that a handshake may take")
 def test_silent_and_slow_handshakes_delay_nobody_have_little_memory_and_end(
     secure: SecureBroker,
 ) -> None:
@@ -148,10 +152,9 @@ def test_silent_and_slow_handshakes_delay_nobody_have_little_memory_and_end(
         slow = [stack.enter_context(secure.open_raw()) for _ in range(CONNECTIONS)]
         for number, each in enumerate(slow):
             each.sendall((b"", hello()[:40], hello())[number % 3])
-        for _ in range(20):
-            started = time.monotonic()
-            assert answers(secure)
-            assert time.monotonic() - started < 5
+        started = time.monotonic()
+        assert answers(secure)
+        assert time.monotonic() - started < TLS_HANDSHAKE_MS_MAX / 1000 - 1, "it waited for one"
         used = secure.private_memory() - before
         assert used < CONNECTIONS * PRE_AUTHENTICATION_BYTES_MAX
         # All of them end when their time is over, whatever they have sent.
@@ -162,19 +165,19 @@ def test_silent_and_slow_handshakes_delay_nobody_have_little_memory_and_end(
 
 
 def test_a_flood_of_handshakes_leaves_time_for_others(secure: SecureBroker) -> None:
+    """Another client is answered at least once while each flooding client makes a connection."""
     with (
-        ThreadPoolExecutor(8) as pool,
+        ThreadPoolExecutor(FLOODING) as pool,
         WireClient(secure.address) as other,
     ):
-        floods = [pool.submit(answers, secure) for _ in range(300)]
-        times = []
+        floods = [pool.submit(answers, secure) for _ in range(CONNECTIONS)]
+        answered = 0
         while not all(each.done() for each in floods):
-            started = time.monotonic()
             assert other.request("ApiVersions", 0, {})["api_keys"]
-            times.append(time.monotonic() - started)
+            answered += 1
 
         assert all(each.result() for each in floods)
-    assert sorted(times)[len(times) // 2] < 0.5
+    assert answered > CONNECTIONS / FLOODING
 
 
 @pytest.mark.parametrize("version", ["tls1", "tls1_1"])
@@ -197,14 +200,15 @@ def test_a_client_that_only_renews_its_keys_is_closed_and_delays_nobody(
     secure: SecureBroker,
 ) -> None:
     """Each time costs the broker more than the client, and brings no data that ends a read."""
-    command = [sys.executable, "-m", "tests.support.key_updates", str(secure.secure_port), "5"]
+    command = [sys.executable, "-m", "tests.support.key_updates"]
+    command += [str(secure.secure_port), str(FLOOD_SECONDS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as flood:
         assert flood.stdout is not None
         assert flood.stdout.readline() == "begun\n"
         begun = time.monotonic()
         assert answers(secure)
-        assert time.monotonic() - begun < 2
-        flood.wait(30)
+        assert time.monotonic() - begun < SOON_S
+        flood.wait(2 * FLOOD_SECONDS)
         # (`communicate` would not see what the file object has read ahead.)
         assert int(flood.stdout.read()) < 50_000
     wait_until(
