@@ -65,7 +65,7 @@ def test_a_flood_of_silent_connections_does_not_keep_others_out(
         client.plain("bob", BOB)
         assert client.is_open()
 
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < LOGIN_SECONDS - 5, "it waited until one of them was closed"
 
 
 @pytest.mark.slow("waits for the time that a login may take")
@@ -86,7 +86,7 @@ def test_a_connection_that_does_not_log_in_is_closed(
         client.expect_closed()
         client.close()
 
-    assert LOGIN_SECONDS - 2 < time.monotonic() - begun < LOGIN_SECONDS + 10
+    assert time.monotonic() - begun > LOGIN_SECONDS - 2
     assert logged_in.is_open()
     logged_in.close()
 
@@ -96,7 +96,7 @@ def test_bytes_one_by_one_do_not_extend_the_time_of_a_login(
     broker: SecuredBroker, held: ExitStack
 ) -> None:
     slow = connection(broker, held)
-    until = time.monotonic() + LOGIN_SECONDS + 10
+    until = time.monotonic() + LOGIN_SECONDS + 60
     with suppress(OSError):
         for byte in frame(20_000, struct.pack(">hhih", 36, 1, 1, -1) + bytes(10_000)):
             slow.sendall(bytes([byte]))
@@ -129,7 +129,7 @@ def test_ten_thousand_wrong_passwords_find_nothing_and_others_are_served(
                 guesser.close()
 
     assert refused == GUESSES
-    assert slowest < 1
+    assert slowest < 5, "longer than any stall of a loaded machine"
     with SaslClient(broker.address) as client:
         client.plain("bob", BOB)
     lines = [each for each in broker.log_lines() if "login failed" in each]
@@ -144,18 +144,19 @@ def test_guessing_a_stored_password_does_not_stall_the_loop(broker: SecuredBroke
     for guesser in guessers:
         guesser.receive()
         guesser.send("SaslAuthenticate", 1, {"auth_bytes": b"\0alice\0guess"})
+    begun = time.monotonic()
     slowest = 0.0
     with SaslClient(broker.address) as neighbour:
         for _ in range(20):
-            begun = time.monotonic()
+            asked = time.monotonic()
             neighbour.choose("PLAIN")
-            slowest = max(slowest, time.monotonic() - begun)
+            slowest = max(slowest, time.monotonic() - asked)
             neighbour.reconnect()
 
     for guesser in guessers:
         assert guesser.receive()["error_code"] == 58
         guesser.close()
-    assert slowest < 0.5
+    assert slowest < (time.monotonic() - begun) / 2
 
 
 @pytest.mark.parametrize("size", [30 * KIB - 60, 4 * KIB])
@@ -178,15 +179,17 @@ def test_a_flood_of_first_messages_keeps_no_state_of_closed_connections(
     wait_until(lambda: broker.open_files() <= before + 5, "the connections are closed")
 
 
-@pytest.mark.parametrize("user", ["alice", "nobody at all"])
 def test_an_unknown_user_takes_as_long_as_one_with_a_wrong_password(
-    broker: SecuredBroker, user: str
+    broker: SecuredBroker,
 ) -> None:
     """The order of magnitude; tests/unit has the same work for both."""
-    assert user in {*STORED_USERS, "nobody at all"}
-    begun = time.monotonic()
-    for _ in range(5):
+    assert "alice" in STORED_USERS
+    shortest = {"alice": 60.0, "nobody at all": 60.0}
+    for user in [*shortest] * 5:
+        begun = time.monotonic()
         with SaslClient(broker.address) as client, pytest.raises(RefusedLoginError):
             client.plain(user, "wrong")
+        shortest[user] = min(shortest[user], time.monotonic() - begun)
 
-    assert 0.5 < time.monotonic() - begun < 2.5
+    known, unknown = shortest.values()
+    assert known / 2 < unknown < known * 2
