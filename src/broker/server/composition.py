@@ -310,7 +310,7 @@ def compose(
         clock,
         logs.topics,
         storage.group_configs,
-        None if cluster is None else cluster.other_brokers,
+        *(() if cluster is None else (cluster.other_brokers, cluster.is_named)),
     )
     logs.loader.when_ready(coordinators.log_is_ready)
     checkpoints = Checkpoints(

@@ -45,7 +45,7 @@ MakeOtherBrokers: TypeAlias = Callable[
 class Coordinators:
     """Both coordinators of this broker."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 (what both coordinators need)
         self,
         config: Config,
         loop: asyncio.AbstractEventLoop,
@@ -53,15 +53,17 @@ class Coordinators:
         topics: Topics,
         group_configs: GroupConfigs,
         make_other_brokers: MakeOtherBrokers | None = None,
+        is_named: Callable[[str, int], bool] = lambda *_: False,
     ) -> None:
         """Make them; nothing is opened yet.
 
-        `make_other_brokers` is that of the cluster; None: this broker is standalone.
+        `make_other_brokers` and `is_named` (of Environment, by topic and partition) are the
+        cluster's; without them this broker is standalone.
         """
         self._config = config
         self._topics = topics
-        self._offsets_topic = _InternalTopic(OFFSETS_TOPIC, topics)
-        self._state_topic = _InternalTopic(TRANSACTIONS_TOPIC, topics)
+        self._offsets_topic = _InternalTopic(OFFSETS_TOPIC, topics, is_named)
+        self._state_topic = _InternalTopic(TRANSACTIONS_TOPIC, topics, is_named)
         self._alarms = [
             _Alarm(loop, clock, lambda: self._then_look(self.groups.tick())),
             _Alarm(loop, clock, lambda: self._then_look(self.transactions.tick())),
@@ -213,9 +215,10 @@ class _Alarm:
 class _InternalTopic:
     """The logs of an internal topic, which is created on first use."""
 
-    def __init__(self, name: str, topics: Topics) -> None:
+    def __init__(self, name: str, topics: Topics, is_named: Callable[[str, int], bool]) -> None:
         self._name = name
         self._topics = topics
+        self._is_named = is_named
         self._making: asyncio.Future[Topic] | None = None
 
     def environment(
@@ -229,6 +232,7 @@ class _InternalTopic:
             alarm.wake_at,
             self._partition_count,
             self._is_led,
+            partial(self._is_named, self._name),
         )
 
     def _is_led(self, partition: int) -> bool:

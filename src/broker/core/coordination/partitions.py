@@ -76,6 +76,8 @@ class Environment(NamedTuple):
         wake_at: asks for a call of `tick` at this monotonic time in ms, or earlier.
         partition_count: how many partitions the topic has; None before it exists.
         is_led: returns whether this broker leads a partition, or will once the topic exists.
+        is_named: returns whether an earlier run of this broker, which is starting, is named as the
+            leader of a partition.
     """
 
     open_log: Callable[[int], InternalLog]
@@ -84,6 +86,7 @@ class Environment(NamedTuple):
     wake_at: Callable[[int], None]
     partition_count: Callable[[], int | None] = lambda: None
     is_led: Callable[[int], bool] = lambda _: True
+    is_named: Callable[[int], bool] = lambda _: False
 
 
 class _Partition(Generic[RecordT, ResponseT, ShardT]):
@@ -302,7 +305,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     ) -> _Partition[RecordT, ResponseT, ShardT] | None:
         """Return the partition if it can serve; otherwise refuse the request and return None."""
         if self._is_closed or not self._is_led(number):
-            waiter.refuse(ErrorCode.NOT_COORDINATOR)
+            waiter.refuse(self._reason_of_refusal(number))
             return None
         if number in self._expected:
             waiter.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -315,6 +318,17 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             waiter.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return None
         return partition
+
+    def _reason_of_refusal(self, number: int) -> ErrorCode:
+        """Return why a partition is not served that this broker does not lead.
+
+        After a crash others name this broker until its earlier registration has ended: whoever
+        looked for another coordinator would be sent here again. librdkafka stays without offsets
+        after NOT_COORDINATOR (its issue 5586).
+        """
+        if self._is_closed or number in self._resigned or not self._environment.is_named(number):
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     def in_every_partition(self, work: Work[ShardT]) -> None:
         """Have work done in every partition that may hold something, once it is loaded."""

@@ -152,6 +152,10 @@ class Cluster:
         metadata.when_changed(lambda _: self._something.set())
         self.member.when_phase_changes(self._something.set)
 
+    def is_named(self, topic: str, partition: int) -> bool:
+        """Return whether an earlier run of this broker, which is starting, is named as a leader."""
+        return self.member.is_starting and self.view.leader_of(topic, partition) == self._broker_id
+
     def other_brokers(
         self,
         find_log: Callable[[TopicPartition], TransactionalLog | None],

@@ -52,6 +52,8 @@ class Member(Service):
         self._on_bound: list[Callable[[float], None]] = []
         self._ready: Callable[[], Awaitable[None]] | None = None
         self._bound = 0.0  # `fenced_from`, as it was reported last
+        self._begun = monotonic()
+        self._was_registered = False
 
     @property
     def phase(self) -> Phase:
@@ -83,6 +85,11 @@ class Member(Service):
         etcd gives a lease its whole time again after an election of its own.
         """
         return 2 * self._session_seconds + ETCD_ELECTION_SECONDS
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether it waits for its first registration, and an earlier run's may still last."""
+        return not self._was_registered and monotonic() < self._begun + self.join_seconds
 
     @property
     def may_serve(self) -> bool:
@@ -131,6 +138,7 @@ class Member(Service):
             case wait:
                 await self._wait(wait.until)
         self._note_bound()
+        self._was_registered = self._was_registered or self.epoch != NO_EPOCH
         if before != (self.phase, self.epoch):
             self._log_phase()
             self._report_phase()

@@ -59,6 +59,7 @@ class Broker:
 
     def __init__(self, *, syncs: bool = True) -> None:
         self.loop = new_event_loop()
+        self.is_named = False
         self.log = MemoryLog(syncs=syncs)
         self.clock = ManualClock()
         self.wakes: list[int] = []
@@ -70,6 +71,7 @@ class Broker:
             self.wakes.append,
             lambda: 1,
             lambda _: self.log.is_led,
+            lambda _: self.is_named,
         )
         self.partitions: CoordinatorPartitions[str, ErrorCode, Shard] = CoordinatorPartitions(
             "toys",
@@ -140,6 +142,18 @@ def test_a_request_after_the_lease_gets_not_coordinator_and_appends_nothing(
     assert broker.ask().result() is ErrorCode.NOT_COORDINATOR
     assert broker.log.log_end_offset == broker.log.high_watermark
     assert "r" not in broker.shards[-1].replayed
+
+
+def test_a_request_while_an_earlier_run_is_still_named_is_told_to_ask_here_again(
+    broker: Broker,
+) -> None:
+    broker.log.is_led = False
+    broker.is_named = True
+
+    assert broker.ask().result() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    broker.partitions.resign(0)
+    assert broker.ask().result() is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_decision_that_is_durable_only_after_the_lease_gets_not_coordinator(

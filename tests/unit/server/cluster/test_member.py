@@ -85,3 +85,24 @@ def test_each_incarnation_of_another_broker_is_waited_for_anew(
 
     assert joining.refusals == []
     assert joining.member.phase is Phase.JOINING
+
+
+def test_a_broker_is_starting_until_its_first_registration_or_the_end_of_an_earlier_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registered, blocked = Joining(monkeypatch), Joining(monkeypatch)
+    blocked.register_other()
+    assert registered.member.is_starting
+
+    async def scenario() -> None:
+        while registered.member.epoch == records.NO_EPOCH:
+            await registered.member.step()
+        await registered.member.rejoin()
+        await blocked.look()
+
+    asyncio.run(scenario())
+
+    assert not registered.member.is_starting
+    assert blocked.member.is_starting
+    blocked.clock.advance(1000 * blocked.member.join_seconds)
+    assert not blocked.member.is_starting
