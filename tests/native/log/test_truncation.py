@@ -75,6 +75,22 @@ def test_batches_before_the_offset_stay(logs: Logs, offset: int) -> None:
     assert bases_of(log) == [0, 6, 12][: offset // 6 + 1]
 
 
+@pytest.mark.parametrize("offset", [2, 8, 14])
+@pytest.mark.parametrize("recovery_point", [0, 6, 12, 16])
+def test_the_file_ends_at_the_cut_whichever_segments_wait_for_a_sync(
+    logs: Logs, recovery_point: int, offset: int
+) -> None:
+    written(logs)
+    again = Logs(logs.folder().parent, COMMIT)
+    log, _ = again.recover(recovery_point=recovery_point, is_group_commit=False, **SETTINGS)
+
+    found = cut(again, log, offset)
+
+    assert found is not None
+    file = again.folder() / f"{found.base_offset:020d}.log"
+    assert file.stat().st_size == found.size == offset % 6 // 2 * len(BATCH)
+
+
 def test_a_cut_at_the_end_is_none(logs: Logs) -> None:
     assert cut(logs, written(logs), 16) is None
 
