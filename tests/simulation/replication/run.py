@@ -201,7 +201,11 @@ class ReplicationSimulation:
             image.is_registered(each.broker_id, each.membership.epoch) for each in self.brokers
         )
         states = [image.state(*item) for item in self.items]
-        is_whole = all(state is not None and {*state.isr} == {*state.replicas} for state in states)
+        # (A controller that elects and does not know all members yet makes one the only member.)
+        is_whole = all(
+            state is not None and state.leader != NO_LEADER and {*state.isr} == {*state.replicas}
+            for state in states
+        )
         is_whole = is_whole and self._may_wipe(self.lost_id)
         if is_whole and is_registered and len(self.brokers) == self.size:
             self._is_lost = True
