@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.client.sasl import Credentials, login
-from broker.client.secured import parse_properties, parse_secured, read_secured
+from broker.client.secured import parse_secured, read_secured
 from broker.model.errors import ConfigError, PeerError
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
