@@ -85,8 +85,9 @@ def _parser() -> Parser:
         "start",
         help="run a broker in the foreground",
         description="Run a broker until SIGTERM, SIGINT or SIGHUP. A setting is taken from --set,"
-        " else from the environment (BROKER_NUM_PARTITIONS=3, or KAFKA_NUM_PARTITIONS=3 as in Kafka's"
-        " images), else from --config, else from --kafka-properties, else it has its default.",
+        " else from the environment (BROKER_NUM_PARTITIONS=3, or as in Kafka's images"
+        " KAFKA_NUM_PARTITIONS=3), else from --config, else from --kafka-properties, else it has"
+        " its default.",
     )
     start.add_argument(
         "--config",

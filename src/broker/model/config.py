@@ -2,8 +2,8 @@
 
 Precedence: the broker's own value, altered while it runs; the value altered for all brokers
 (KIP-226); the value given at the start (config_sources.py has the order of its sources); the
-default. A setting that only Kafka has is accepted and has no effect (unused_settings.py). An unknown
-name or a value out of range raises ConfigError, which names the nearest name or the
+default. A setting that only Kafka has is accepted and has no effect (unused_settings.py). An
+unknown name or a value out of range raises ConfigError, which names the nearest name or the
 allowed values. The broker's and a topic's values have the same readers: `get` for any type,
 `integer`, `flag`, `text`, `number` and `words` for a value of a known type.
 
@@ -186,12 +186,15 @@ class Start(NamedTuple):
     warnings: tuple[tuple[str, str], ...] = ()
 
 
+_NOTHING = Start()
+
+
 class Config(Values):
     """The broker's settings; immutable."""
 
     __slots__ = ("_layers", "_start")
 
-    def __init__(self, layers: Sequence[Layer] = (), start: Start = Start()) -> None:
+    def __init__(self, layers: Sequence[Layer] = (), start: Start = _NOTHING) -> None:
         """Keep values in order of precedence, and where those of the start were given."""
         values = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
         for layer in reversed(layers):
@@ -603,6 +606,8 @@ def _with_main_names(given: Sequence[Given], faults: list[Fault]) -> list[Given]
     names = {each.name: each for each in given}
     renamed = []
     for each in given:
+        if (each.name, each.text.strip()) == ("broker.id", "-1"):
+            continue  # as in Kafka: it is not given
         main = names.get(ALIASES.get(each.name, ""))
         if main is None:
             renamed.append(each._replace(name=ALIASES.get(each.name, each.name)))

@@ -6,9 +6,9 @@
     ssl.key.password=${env:KEY_PASSWORD}
     sasl.jaas.config=${secrets:/run/secrets:jaas}
 
-${NAME:KEY} and ${NAME:PATH:KEY} are replaced if NAME is a provider; any other text stays as it is.
-The three classes of Kafka are known by their names: no class is loaded. A file whose content becomes
-a password has to be one that nobody else can read.
+${NAME:KEY} and ${NAME:PATH:KEY} are replaced if NAME is a provider; any other text stays as it
+is. The three classes of Kafka are known by their names: no class is loaded. A file whose content
+becomes a password has to be one that nobody else can read.
 """
 
 import re
@@ -56,10 +56,10 @@ class References:
         if kind == _ENVIRONMENT:
             return self._variable(setting, name, key)
         if kind not in (_FILE, _DIRECTORY):
-            known = ", ".join((_ENVIRONMENT, _FILE, _DIRECTORY))
             raise ConfigError(
-                f"{setting.name}: the config provider {name} is of the class {kind or 'none'}, which"
-                f" does not exist here: give the value in another way, or use one of {known}"
+                f"{setting.name}: the config provider {name} is of the class {kind or 'none'},"
+                " which does not exist here: give the value in another way, or use one of"
+                f" {_ENVIRONMENT}, {_FILE}, {_DIRECTORY}"
             )
         file = Path(path) if kind == _FILE else Path(path, key)
         self._check(setting, name, file)
@@ -79,8 +79,8 @@ class References:
         allowed = self._parameter(name, "allowlist.pattern")
         if key not in self._environment or (allowed and not re.fullmatch(allowed, key)):
             raise ConfigError(
-                f"{setting.name}: the variable {key} is not set, or not one that the config provider"
-                f" {name} may read"
+                f"{setting.name}: the variable {key} is not set, or not one that the config"
+                f" provider {name} may read"
             )
         return self._environment[key]
 

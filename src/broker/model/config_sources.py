@@ -56,7 +56,8 @@ def given_texts(
     ignored: list[str] = []
     given = [*_from_file(kafka_properties, faults, is_properties=True)]
     given += _from_file(file, faults, is_properties=is_properties(file))
-    in_command = list(_from_overrides(overrides, faults))
+    of_command: list[str] = []
+    in_command = list(_from_overrides(overrides, of_command))
     if any(variable.startswith(_KAFKA_PREFIX) for variable in environment):
         from broker.model.kafka_environment import read_variables  # noqa: PLC0415 - rarely needed
 
@@ -71,7 +72,7 @@ def given_texts(
         faults += read.faults
         ignored += read.ignored
     given += _from_environment(environment, faults)
-    return Sources([*given, *in_command], faults, ignored)
+    return Sources([*given, *in_command], [*faults, *of_command], ignored)
 
 
 def is_properties(file: Path | None) -> bool:

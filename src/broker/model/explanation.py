@@ -1,7 +1,7 @@
 """What a setting is, what value it has and why: for commands and documents.
 
-`explain` needs no running broker: given a configuration, also one that a running broker has told, it
-says which value is in force and where it was given; without one it says what can be given.
+`explain` needs no running broker: given a configuration, also one that a running broker has told,
+it says which value is in force and where it was given; without one it says what can be given.
 """
 
 import json

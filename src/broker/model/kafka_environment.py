@@ -3,9 +3,9 @@
     KAFKA_NUM_PARTITIONS=3        apache/kafka and confluentinc/cp-kafka: _ stands for a dot
     KAFKA_CFG_NUM_PARTITIONS=3    bitnami/kafka; it precedes the other form
 
-Only names of listeners have - and _ in them. Two and three _ in a row stand for these characters, in
-this order for Confluent's images and in the other one for Apache's: the one that is the name of a
-listener is meant.
+Only names of listeners have - and _ in them. Two and three _ in a row stand for these characters,
+in this order for Confluent's images and in the other one for Apache's: the one that is the name of
+a listener is meant.
 
 Images read other variables, too, which are no settings of a broker. Those are ignored, and so are
 variables that resemble no setting: programs beside the broker may have them.

@@ -1,14 +1,14 @@
-"""Java's properties files, in which Kafka's brokers and clients are configured.
+r"""Java's properties files, in which Kafka's brokers and clients are configured.
 
     # a comment, as after !
     num.partitions=3
     log.dirs : /var/lib/kafka
-    super.users = User:admin;\\
+    super.users = User:admin;\
                   User:broker
 
 A line ends a property unless a backslash is its last character; the blanks at the beginning of the
-next one are not part of the value then. The first =, : or blank that has no backslash before it ends
-the name. As in Java, `\\t \\n \\r \\f \\uXXXX` are characters, any other backslash only hides what
+next one are not part of the value then. The first =, : or blank that has no backslash before it
+ends the name. As in Java, `\t \n \r \f \uXXXX` are characters, any other backslash only hides what
 the next character means, and the last of several values of a name counts. Files are UTF-8.
 """
 

@@ -3,8 +3,8 @@
 Kafka's configuration files are read as they are, and tools send whole sets of settings
 (`kafka-configs.sh --alter`, librdkafka's tests). A setting that only Kafka has is accepted, has no
 effect and is not stored; so are settings of plug-ins of Kafka, and those of earlier releases that
-Kafka 4 ignores. Names that Kafka does not have either are refused, and so are the ones without which
-a broker would do something else than its file says. tests/unit/model/test_unused_settings.py checks
+Kafka 4 ignores. Names that Kafka does not have either are refused, and so are those without which a
+broker would do something else than its file says. tests/unit/model/test_unused_settings.py checks
 that every name of Kafka is either here or in settings.py.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 
 from broker.model.config_sources import nearest_name
 from broker.model.listener import PREFIX
-from broker.model.settings import BROKER_SETTINGS, per_listener_setting
+from broker.model.settings import ALIASES, BROKER_SETTINGS, per_listener_setting
 
 _MECHANISMS: Final = ("GSSAPI", "OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -315,10 +315,6 @@ def is_unused(name: str) -> bool:
         # Perhaps after the name of a listener, perhaps after that and the one of a SASL mechanism.
         _, _, rest = name.removeprefix(PREFIX).partition(".")
         names = [rest, rest.partition(".")[2]]
-        if per_listener_setting(name) is not None:
-            return False
-        if not BROKER_SETTINGS.keys().isdisjoint(names):
-            return True  # it is the same for all listeners
     return any(
         each in UNUSED_SETTINGS
         or each in _OF_TOOLS
@@ -342,7 +338,9 @@ def unknown(name: str, more: Iterable[str] = ()) -> str:
 
 def accepted_names() -> frozenset[str]:
     """Return every name that a configuration file may have, without those of listeners."""
-    return UNUSED_SETTINGS | _OF_TOOLS | _OF_EARLIER_RELEASES | BROKER_SETTINGS.keys()
+    return (
+        UNUSED_SETTINGS | _OF_TOOLS | _OF_EARLIER_RELEASES | BROKER_SETTINGS.keys() | ALIASES.keys()
+    )
 
 
 def _nearest(name: str, more: Iterable[str]) -> str:
@@ -350,6 +348,8 @@ def _nearest(name: str, more: Iterable[str]) -> str:
     listener, _, setting = name.removeprefix(PREFIX).partition(".")
     if not name.startswith(PREFIX) or not setting:
         return nearest_name(name, known)
+    if setting in BROKER_SETTINGS and per_listener_setting(f"{PREFIX}any.{setting}") is None:
+        return f": {setting} is the same for all listeners"
     if listener != listener.lower():
         return f"; did you mean {PREFIX}{listener.lower()}.{setting}?"
     mechanism, _, of_mechanism = setting.partition(".")

@@ -84,7 +84,6 @@ def test_a_file_of_kafka_s_settings_is_read(tmp_path: Path) -> None:
     )
 
     assert read_secured(file).credentials == Credentials("PLAIN", "a", "b;c")
-    assert parse_properties("a=b=c\n!x=y\n") == {"a": "b=c"}
 
 
 @pytest.mark.parametrize(
