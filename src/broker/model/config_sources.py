@@ -38,11 +38,13 @@ class Sources(NamedTuple):
         given: in ascending precedence.
         faults: errors of what could not be read.
         ignored: variables of Kafka's images that are no settings.
+        replaced: what a later line of the same file gives again.
     """
 
     given: list[Given]
     faults: list[str]
     ignored: list[str]
+    replaced: list[Given]
 
 
 def given_texts(
@@ -54,8 +56,15 @@ def given_texts(
     """Read all sources."""
     faults: list[str] = []
     ignored: list[str] = []
-    given = [*_from_file(kafka_properties, faults, is_properties=True)]
-    given += _from_file(file, faults, is_properties=is_properties(file))
+    replaced: list[Given] = []
+    given: list[Given] = []
+    for each, has_properties in ((kafka_properties, True), (file, is_properties(file))):
+        in_file: dict[str, Given] = {}
+        for found in _from_file(each, faults, is_properties=has_properties):
+            if found.name in in_file:
+                replaced.append(in_file[found.name])
+            in_file[found.name] = found
+        given += in_file.values()
     of_command: list[str] = []
     in_command = list(_from_overrides(overrides, of_command))
     if any(variable.startswith(_KAFKA_PREFIX) for variable in environment):
@@ -72,7 +81,7 @@ def given_texts(
         faults += read.faults
         ignored += read.ignored
     given += _from_environment(environment, faults)
-    return Sources([*given, *in_command], [*faults, *of_command], ignored)
+    return Sources([*given, *in_command], [*faults, *of_command], ignored, replaced)
 
 
 def is_properties(file: Path | None) -> bool:
@@ -145,8 +154,7 @@ def _from_properties(text: str, file: Path, faults: list[str]) -> Iterable[Given
     except ConfigError as error:
         faults.append(f"{file}:{error}")
         return ()
-    by_name = {each.name: each for each in found}  # the last one counts
-    return [Given(each.name, each.text, f"{file}:{each.line}") for each in by_name.values()]
+    return [Given(each.name, each.text, f"{file}:{each.line}") for each in found]
 
 
 def _from_toml(text: str, file: Path, faults: list[str]) -> Iterable[Given]:

@@ -24,7 +24,6 @@ from broker.model.config_sources import given_texts, is_properties
 from broker.model.errors import ConfigError
 from broker.model.group_config import GroupConfig
 from broker.model.listener import PREFIX
-from broker.model.properties import read_properties
 from broker.model.secret import Secret
 from broker.model.secret_file import check_secret_file
 from broker.model.setting import Setting
@@ -193,7 +192,10 @@ def lint(path: Path) -> list[Problem]:
             for name, origin in reading.start.not_used.items()
         ),
         *_without_effect(path, reading),
-        *(_repeated(path) if is_properties(path) else ()),
+        *(
+            _problem(path, each.origin, each.name, WARNING, "a later line gives it again")
+            for each in sources.replaced
+        ),
         *_readable_passwords(path, reading, places),
     ]
     return sorted(problems, key=lambda each: each.line)
@@ -288,18 +290,6 @@ def _without_effect(path: Path, reading: Reading) -> Iterator[Problem]:
     for name, origin in reading.start.origins.items():
         if name in reading.values and not find_broker_setting(name).applies:
             yield _problem(path, origin, name, NOTE, "it has no effect in this version")
-
-
-def _repeated(path: Path) -> Iterator[Problem]:
-    try:
-        found = read_properties(path.read_text(encoding="utf-8"))
-    except (ConfigError, OSError, UnicodeDecodeError):
-        return  # which is a problem of its own
-    last = {each.name: each.line for each in found}
-    for each in found:
-        if each.line != last[each.name]:
-            text = f"line {last[each.name]} gives it again, which counts"
-            yield Problem(path, each.line, each.name, WARNING, text)
 
 
 def _readable_passwords(
