@@ -288,7 +288,6 @@ def test_the_file_of_a_broker_without_a_controller_starts_alone_with_a_warning(
     configured: KafkaConfigured,
 ) -> None:
     configured.with_file(BROKER, name="broker.properties")
-    configured.expected_complaints = ["name=process.roles"]
 
     configured.start()
 
@@ -309,7 +308,6 @@ def test_strimzis_file_starts_with_secrets_from_another_file(
         f'"{prefix}.truststore.certificates" = """{authority.file.read_text()}"""\n',
         name="secrets.toml",
     ).with_variables({"RACK": "zone-a"}).accepted()
-    configured.expected_complaints = ["name=process.roles"]
 
     configured.start()
 
@@ -337,6 +335,21 @@ def test_what_is_open_to_other_machines_is_refused_until_that_is_accepted(
     assert f"{configured.folder}/server.properties:4: " in configured.stderr()
     assert "BROKER_POLYLOG_INSECURE=true in the environment" in configured.stderr()
     assert not configured.data_dir.exists()
+
+
+def test_a_directory_that_is_not_the_first_one_and_has_the_data_is_not_left_behind(
+    configured: KafkaConfigured, tmp_path: Path
+) -> None:
+    configured.with_file(BROKER)
+    configured.start()
+    configured.stop()
+    configured.options += ["--set", f"log.dirs={tmp_path}/new,{configured.data_dir}"]
+
+    configured.launch()
+
+    assert configured.wait() == 2
+    assert f"there is data in {configured.data_dir}" in configured.stderr()
+    assert not (tmp_path / "new").exists()
 
 
 def test_check_prints_the_resulting_configuration_with_its_sources_as_json(

@@ -11,11 +11,19 @@ from pathlib import Path
 from broker._native.kernel import heap
 from broker.cli.banner import banner
 from broker.model.clock import SystemClock
-from broker.model.config import Config, find_broker_setting, load, value_to_text
+from broker.model.config import (
+    Config,
+    find_broker_setting,
+    load,
+    split_words,
+    value_to_text,
+)
 from broker.model.config_sources import COMMAND_LINE, is_from
+from broker.model.errors import ConfigError
 from broker.model.listener import ListenerConfig
 from broker.model.secret_file import check_secret_file
 from broker.model.setting import Kind
+from broker.segments.text_files import META_PROPERTIES
 from broker.server.garbage_collection import bound_collections
 from broker.server.log_lines import FORMAT, LineLimit
 
@@ -70,6 +78,7 @@ def check(config: Config, output: str = "table") -> int:
 
 def run(config: Config) -> int:
     """Run the broker until it is stopped; return the exit code."""
+    _check_directory(config)
     # Only the owner may read the data, whatever creates a file.
     os.umask(0o077)
     heap.bound_what_is_kept()
@@ -115,6 +124,18 @@ def run(config: Config) -> int:
         return app.run(config, announce)
     finally:
         gc.enable()
+
+
+def _check_directory(config: Config) -> None:
+    """Refuse to begin anew in one directory while another one of log.dirs has the data."""
+    if (config.data_dir / META_PROPERTIES).exists():
+        return
+    for other in split_words(config.text("log.dirs"))[1:]:
+        if Path(other, META_PROPERTIES).exists():
+            raise ConfigError(
+                f"log.dirs: there is data in {other}, and only the first directory is used: name it"
+                " first, or leave it out"
+            )
 
 
 def _report(config: Config) -> None:

@@ -20,8 +20,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.model import limits
-from broker.model.config_sources import Given, Sources, given_texts, nearest_name
+from broker.model.config_sources import Sources, given_texts
 from broker.model.errors import ConfigError
+from broker.model.given import Given, nearest_name
 from broker.model.listener import (
     PREFIX,
     SEPARATOR,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from broker.model.config_providers import References
 
 GROUP_COMMIT = "group-commit"
+_EMPTIED = Path("/tmp")  # noqa: S108 - where Kafka's files have their data
 
 _KIND_RANGES: dict[Kind, tuple[float, float]] = {
     Kind.INT: (-INT_MAX - 1, INT_MAX),
@@ -589,6 +591,9 @@ def _warnings(given: Sequence[Given], values: Values) -> Iterator[tuple[str, str
             f"of {len(folders)} directories only the first is used, {folders[0]}: join the disks by"
             " the system (RAID, LVM), or start a broker for each"
         )
+        yield "log.dirs", text
+    if folders and Path(folders[0]).parent == _EMPTIED:
+        text = f"systems empty {_EMPTIED} at their start: name a directory that stays"
         yield "log.dirs", text
     texts = {each.name: each.text for each in given}
     controllers = split_words(texts.get("controller.quorum.voters", ""))

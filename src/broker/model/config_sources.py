@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker.model.errors import ConfigError
+from broker.model.given import Given, environment_name, nearest_name
 from broker.model.settings import BROKER_SETTINGS
 
 COMMAND_LINE = "command line"
@@ -20,15 +21,6 @@ _KAFKA_PREFIX = "KAFKA_"
 _SERVICE_LINK = re.compile(r"[A-Z]+_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)\w*)?)")
 _TOML_TABLE = re.compile(r"\s*\[([^\[\]]+)\]")
 _TOML_KEY = re.compile(r"\s*([\w.\"'\s-]+?)\s*=")
-_MATCHES = 0.6  # difflib's default
-
-
-class Given(NamedTuple):
-    """A value as text, and where it was given."""
-
-    name: str
-    text: str
-    origin: str
 
 
 class Sources(NamedTuple):
@@ -92,21 +84,6 @@ def is_properties(file: Path | None) -> bool:
 def is_from(origin: str, file: Path) -> bool:
     """Whether a value with this origin was given in a file."""
     return origin == str(file) or origin.startswith(f"{file}:")
-
-
-def nearest_name(
-    name: str, names: Iterable[str], *, before: str = "", cutoff: float = _MATCHES
-) -> str:
-    """Return the part of an error message that suggests a name, or nothing."""
-    import difflib  # noqa: PLC0415 - only for mistakes; its import costs a start 3 ms
-
-    matches = difflib.get_close_matches(name, names, n=1, cutoff=cutoff)
-    return f"; did you mean {before}{matches[0]}?" if matches else ""
-
-
-def environment_name(prefix: str, name: str) -> str:
-    """Return the variable of a setting."""
-    return prefix + name.upper().replace(".", "_")
 
 
 def _from_overrides(overrides: Iterable[str], faults: list[str]) -> Iterator[Given]:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from broker.model.config_sources import Given, environment_name, nearest_name
+from broker.model.given import Given, environment_name, nearest_name
 from broker.model.listener import PREFIX, SEPARATOR
 from broker.model.unused_settings import accepted_names
 

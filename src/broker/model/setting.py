@@ -65,7 +65,9 @@ class Setting(NamedTuple):
         if self.kind is Kind.BOOLEAN and not self.choices:
             return "true or false"
         if self.choices:
-            return ("a list of " if self.kind is Kind.LIST else "") + " | ".join(each or "(empty)" for each in self.choices)
+            return ("a list of " if self.kind is Kind.LIST else "") + " | ".join(
+                each or "(empty)" for each in self.choices
+            )
         if self.pattern:
             return f"a list of words that match {self.pattern}"
         if self.minimum is not None:

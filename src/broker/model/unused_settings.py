@@ -11,7 +11,7 @@ that every name of Kafka is either here or in settings.py.
 from collections.abc import Iterable
 from typing import Final
 
-from broker.model.config_sources import nearest_name
+from broker.model.given import nearest_name
 from broker.model.listener import PREFIX
 from broker.model.settings import ALIASES, BROKER_SETTINGS, per_listener_setting
 

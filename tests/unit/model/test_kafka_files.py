@@ -138,9 +138,11 @@ def test_the_main_name_of_a_setting_precedes(tmp_path: Path) -> None:
             "process.roles=broker\npolylog.metadata.store=etcd://127.0.0.1:2379/polylog",
             [],
         ),
+        ("log.dirs=/tmp/kraft-combined-logs", ["log.dirs"]),
+        ("log.dirs=/tmp/deeper/kraft-combined-logs", []),
     ],
 )
-def test_a_broker_of_a_cluster_that_would_be_alone_is_warned_of(
+def test_what_an_operator_may_not_expect_is_warned_of(
     tmp_path: Path, text: str, warnings: list[str]
 ) -> None:
     assert [name for name, _ in load_text(tmp_path, text).start.warnings] == warnings
