@@ -23,7 +23,6 @@ from broker.model.errors import ConfigError
 from broker.model.listener import ListenerConfig
 from broker.model.secret_file import check_secret_file
 from broker.model.setting import Kind
-from broker.segments.text_files import META_PROPERTIES
 from broker.server.garbage_collection import bound_collections
 from broker.server.log_lines import FORMAT, LineLimit
 
@@ -128,9 +127,14 @@ def run(config: Config) -> int:
 
 def _check_directory(config: Config) -> None:
     """Refuse to begin anew in one directory while another one of log.dirs has the data."""
+    others = split_words(config.text("log.dirs"))[1:]
+    if not others:
+        return
+    from broker.segments.text_files import META_PROPERTIES  # noqa: PLC0415 - `--check` needs none
+
     if (config.data_dir / META_PROPERTIES).exists():
         return
-    for other in split_words(config.text("log.dirs"))[1:]:
+    for other in others:
         if Path(other, META_PROPERTIES).exists():
             raise ConfigError(
                 f"log.dirs: there is data in {other}, and only the first directory is used: name it"
