@@ -46,7 +46,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     first = 0
     for number, line in enumerate(re.split(r"\r\n|\n|\r", text), 1):
         part = line.lstrip(_BLANKS)
-        if not begun:
+        if not any(begun):  # also after a backslash alone
             if not part or part[0] in "#!":
                 continue
             first = number
@@ -56,7 +56,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             continue
         yield first, "".join([*begun, part])
         begun = []
-    if begun:
+    if any(begun):
         yield first, "".join(begun)
 
 
