@@ -1,5 +1,7 @@
 """Variables of Kafka's container images."""
 
+from pathlib import Path
+
 import pytest
 
 from broker.model.config import Config, load
@@ -96,6 +98,15 @@ def test_names_of_listeners_have_the_signs_of_either_image(listener: str, variab
 
     [of_all] = config.listeners
     assert config.of_listener(of_all).text("ssl.client.auth") == "required"
+
+
+def test_listeners_of_a_file_do_not_follow_from_advertised_ones(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("listeners=127.0.0.1:1\n")
+
+    config = load(environment={"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://here:2"}, file=file)
+
+    assert [str(each) for each in config.listeners] == ["127.0.0.1:1"]
 
 
 def test_listeners_follow_from_advertised_ones_as_in_confluents_images() -> None:

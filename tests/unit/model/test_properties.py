@@ -32,7 +32,9 @@ def test_a_line_is_read_as_by_java(text: str, name: str, value: str) -> None:
     assert read_properties(text) == [Property(name, value, 1)]
 
 
-@pytest.mark.parametrize("text", ["", "\n \t\n", "# a=b\n  ! c=d\n", "#a=b\\\n#c=d", "\\\n# a", "\\"])
+@pytest.mark.parametrize(
+    "text", ["", "\n \t\n", "# a=b\n  ! c=d\n", "#a=b\\\n#c=d", "\\\n# a", "\\"]
+)
 def test_comments_and_empty_lines_are_no_properties(text: str) -> None:
     assert read_properties(text) == []
 
