@@ -102,6 +102,11 @@ def _from_environment(environment: Mapping[str, str], faults: list[str]) -> Iter
     for variable, text in environment.items():
         if not variable.startswith(_ENVIRONMENT_PREFIX) or _SERVICE_LINK.fullmatch(variable):
             continue
+        if variable not in names:
+            from broker.model.unused_settings import accepted_names  # noqa: PLC0415 - 290 names
+
+            more = accepted_names()
+            names = {environment_name(_ENVIRONMENT_PREFIX, name): name for name in more}
         if variable in names:
             yield Given(names[variable], text, f"environment {variable}")
         else:

@@ -64,6 +64,13 @@ def test_unknown_setting_is_refused_with_the_nearest_name() -> None:
         load(["num.partition=3"])
 
 
+def test_a_variable_of_a_setting_that_only_kafka_has_is_not_used() -> None:
+    config = load(environment={"BROKER_NUM_IO_THREADS": "3", "BROKER_LOG_DIR": "/a"})
+
+    assert config.start.not_used == {"num.io.threads": "environment BROKER_NUM_IO_THREADS"}
+    assert config.data_dir == Path("/a")
+
+
 def test_unknown_environment_variable_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match="did you mean BROKER_NUM_PARTITIONS"):
         load(environment={"BROKER_NUM_PARTITION": "3"})
