@@ -47,6 +47,7 @@ MAY_USE_FILES = {
     "client/secured.py": {"open"},  # the user's settings of a client
     "codec/schema.py": {"open"},  # its own table of messages
     "core/security/token_keys.py": {"open"},  # public keys of an authorization server
+    "model/config_providers.py": {"read_text"},  # what the user's settings refer to
     "model/config_sources.py": {"read_text"},  # the user's settings
     "model/secret_file.py": {"open"},  # the user's keys and passwords
     "protocols/v1/importing/directory.py": {"open"},  # of another server, read sequentially

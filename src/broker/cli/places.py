@@ -31,7 +31,7 @@ def add_place(command: Parser) -> None:
         " sasl.jaas.config, ssl.truststore.location",
     )
     command.add_argument(
-        "--config", type=Path, metavar="FILE.toml", help="settings of a stopped broker"
+        "--config", type=Path, metavar="FILE", help="settings of a stopped broker, as for start"
     )
     command.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="set one of them"
