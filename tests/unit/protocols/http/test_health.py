@@ -1,4 +1,4 @@
-"""Health checks: each page, its status and its bytes."""
+"""The health checks: each page, its status and its bytes."""
 
 import pytest
 
