@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from broker.core.broker import Broker
+from broker.core.health import Stage
 from broker.core.session import Session
 from broker.model import limits
 from broker.model.address import Address
@@ -161,6 +162,7 @@ class _Process:
             await services.stop()
             return self._stop.result()
         self._serve(listeners)
+        self._parts.broker.health.stage = Stage.SERVING
         bound = [
             listener.config._replace(address=address)
             for listener in listeners
@@ -177,6 +179,7 @@ class _Process:
             await self._announce(announce, bound)
             return await self._stop
         finally:
+            self._parts.broker.health.stage = Stage.STOPPING
             if self._cluster is not None and not self._is_alone:
                 await self._cluster.leave(limits.DRAIN_SECONDS)
             services.cancel()

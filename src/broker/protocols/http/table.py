@@ -3,12 +3,16 @@
 from collections.abc import Mapping
 from typing import Final
 
-from broker.protocols.http.health import show_live, show_ok, show_ready
+from broker.protocols.http import health
 from broker.protocols.http.page import Page
 
 PAGES: Final[Mapping[str, Page]] = {
-    "/": Page(show_ok),
-    "/health": Page(show_ok),
-    "/live": Page(show_live),
-    "/ready": Page(show_ready),
+    "/": Page(health.show_ok),
+    "/health": Page(health.show_ok),
+    "/health/cluster": Page(health.show_cluster),
+    "/health/live": Page(health.show_live),
+    "/health/ready": Page(health.show_ready),
+    "/health/startup": Page(health.show_startup),
+    "/live": Page(health.show_live),
+    "/ready": Page(health.show_ready),
 }
