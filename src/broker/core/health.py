@@ -46,18 +46,18 @@ class Reason(NamedTuple):
     Attributes:
         reason: a name that does not change.
         hint: what to do.
-        count: how many of them there are.
+        total: how many of them there are.
         examples: the first of them; they are told only to who may describe the cluster.
     """
 
     reason: str
     hint: str
-    count: int = 1
+    total: int = 1
     examples: tuple[str, ...] = ()
 
     def fields(self, *, has_examples: bool) -> Mapping[str, object]:
         """Return what is told of it."""
-        told: dict[str, object] = {"reason": self.reason, "count": self.count, "hint": self.hint}
+        told: dict[str, object] = {"reason": self.reason, "count": self.total, "hint": self.hint}
         if has_examples and self.examples:
             told["examples"] = self.examples
         return told

@@ -64,6 +64,7 @@ from broker.server.requests import Requests
 from broker.server.securing import make_security
 from broker.server.services import Part, Services
 from broker.server.small_files import SmallFiles
+from broker.server.stall_watch import StallWatch
 from broker.server.waiting_logins import WaitingLogins
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
@@ -376,6 +377,7 @@ def services_of(parts: Composition, loop: Loop, more: Iterable[Service] = ()) ->
 
     return Services(
         (
+            StallWatch(config.integer("polylog.stall.seconds"), loop.time),
             Part("metadata store", stop=storage.opened.close),
             Part("partitions", stop=logs.partitions.close),
             maintenance.disk_watch,  # its stop frees the reserve, for what is still to be written
