@@ -130,7 +130,8 @@ def _log_level(level: Level, before: Level, space: Space) -> None:
     better = min(level + 1, Level.READ_ONLY) if level < before else level
     _log.log(
         logging.INFO if level is Level.NORMAL else logging.WARNING,
-        "disk space has changed: level=%s before=%s free_bytes=%d total_bytes=%d bound_bytes=%d free_inodes=%d meaning=%s",
+        "disk space has changed: level=%s before=%s free_bytes=%d total_bytes=%d bound_bytes=%d"
+        " free_inodes=%d meaning=%s",
         level.name,
         before.name,
         space.free_bytes,

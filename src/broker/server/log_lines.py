@@ -7,7 +7,7 @@ ids and addresses are arguments. From that a line is made in one of three format
     logfmt    ts=2026-11-28T16:00:00.123Z level=WARNING event=certificate_expires days=3 ...
     json      {"ts":"...","level":"WARNING","event":"certificate_expires","fields":{"days":3},...}
 
-In each of them a message is one line: other characters than printable ones are escaped. docs/logs.md
+In each of them a message is one line: characters that are not printable are escaped. docs/logs.md
 has every event that is a warning or an error.
 
 At most so many lines of an event, and of all events together, are written in a second. Those that

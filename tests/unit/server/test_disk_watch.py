@@ -101,7 +101,7 @@ def test_the_reserve_is_made_and_released_with_the_free_space(
     assert disk.levels == [Level.REFUSE, Level.NORMAL]
     assert disk.flags == (False, False, False)
     lines = [record.getMessage() for record in caplog.records]
-    assert [line.split()[1] for line in lines] == ["level=REFUSE", "level=NORMAL"]
+    assert [line.split()[4] for line in lines] == ["level=REFUSE", "level=NORMAL"]
     assert "delete topics or records" in lines[0]
 
 
