@@ -135,3 +135,19 @@ def test_the_stacks_of_a_loop_that_hangs_are_written_once(tmp_path: Path) -> Non
         assert get(broker, "/health/live")[0] == 200
     finally:
         broker.kill()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_line_of_a_log_of_json_is_an_object_with_an_event(
+    tmp_path: Path, workers: int
+) -> None:
+    settings = ["polylog.log.format=json", f"polylog.workers={workers}"]
+    broker = BrokerProcess(tmp_path, settings=settings)
+    broker.start()
+    assert broker.stop() == 0
+    lines = [json.loads(line) for line in broker.log_lines()]
+
+    assert "new_data_directory" in {each["event"] for each in lines}
+    for each in lines:
+        assert {"ts", "level", "event", "logger", "message", "fields"} <= each.keys()
+        assert ("process" in each) == (workers > 1)
