@@ -19,6 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from broker.model.settings import BROKER_SETTINGS, Kind
+from broker.protocols.http.table import PAGES
 from tests.support.broker_process import held_port
 from tests.support.certificates import Authority
 from tests.support.configured_broker import (
@@ -106,8 +107,8 @@ def secret_settings(canaries: Canaries, authority: Authority) -> dict[str, str]:
     }
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
+@pytest.fixture(params=["text", "json"])
+def running(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
     """Start a broker that logs all it can, with canaries in every sensitive setting."""
     canaries, authority = Canaries(), Authority(tmp_path)
     settings = secret_settings(canaries, authority)
@@ -119,6 +120,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
         "authorizer.class.name": AUTHORIZER,
         "super.users": "User:admin;User:ANONYMOUS",
         "polylog.log.level": "debug",
+        "polylog.log.format": request.param,
         "polylog.audit.events": "login,denial,administration,access,question",
         "polylog.audit.key.file": str(audit_key),
         "connection.failed.authentication.delay.ms": "0",
@@ -278,8 +280,7 @@ def speak_other_protocols(running: Running) -> None:
     lines = [
         f"V1|1|AUTH|{word()}\n".encode(),
         f"GET /?password={word()} HTTP/1.1\r\nAuthorization: Basic {word()}\r\n\r\n".encode(),
-        b"GET /metrics HTTP/1.1\r\n\r\n",
-        b"GET /health HTTP/1.1\r\n\r\n",
+        *(f"GET {path} HTTP/1.1\r\n\r\n".encode() for path in (*PAGES, "/metrics")),
     ]
     texts = [f"AUTH user=admin password={word()}", f"LOGIN {word()}"]
     frames = [len(text).to_bytes(4, "big") + text.encode() for text in texts]

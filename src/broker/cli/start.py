@@ -24,7 +24,7 @@ from broker.model.listener import ListenerConfig
 from broker.model.secret_file import check_secret_file
 from broker.model.setting import Kind
 from broker.server.garbage_collection import bound_collections
-from broker.server.log_lines import FORMAT, LineLimit
+from broker.server.log_lines import LineLimit, write_lines_as
 
 _SECRET_FILES = (
     "polylog.metadata.password.file",
@@ -84,9 +84,8 @@ def run(config: Config) -> int:
     if _holds_secrets(config):
         _forbid_core_dumps()
     _raise_descriptor_limit()
-    logging.basicConfig(
-        stream=sys.stderr, level=config.text("polylog.log.level").upper(), format=FORMAT
-    )
+    logging.basicConfig(stream=sys.stderr, level=config.text("polylog.log.level").upper())
+    write_lines_as(config.text("polylog.log.format"))
     for handler in logging.getLogger().handlers:
         handler.addFilter(LineLimit(SystemClock()))
     for name in config.origins:
