@@ -68,12 +68,17 @@ class Output:
         self._is_single = is_single
         self._count = 0
         self._cells: list[list[str]] = []
+        self._nested: dict[str, list[dict[str, Any]]] = {}  # rows of the only row, for a table
 
     def write(self, row: Row) -> None:
         """Write a row; a table keeps it until `close`, because its columns must fit."""
         values = plain(row)
         getattr(self, f"_{self.format}")(values)
         self._count += 1
+
+    def flush(self) -> None:
+        """Let readers see what was written; tables are written by `close`."""
+        self.stream.flush()
 
     def close(self) -> None:
         """Write what comes after the last row."""
@@ -84,7 +89,12 @@ class Output:
         elif self.format == "csv" and not self._count:
             self._header()
         elif self.format == "table" and self._cells:
-            print_table(self._columns, self._cells, self.stream, is_single=self._is_single)
+            shown = [each for each in self._columns if each not in self._nested]
+            print_table(shown, self._cells, self.stream, is_single=self._is_single)
+            for rows in self._nested.values():
+                self._print("")
+                cells = [[_cell(name, each[name]) for name in each] for each in rows]
+                print_table(tuple(rows[0]), cells, self.stream, is_single=False)
         self.stream.flush()
 
     def _json(self, values: dict[str, Any]) -> None:
@@ -96,7 +106,6 @@ class Output:
 
     def _jsonl(self, values: dict[str, Any]) -> None:
         self._print(json.dumps(values, ensure_ascii=False))
-        self.stream.flush()
 
     def _yaml(self, values: dict[str, Any]) -> None:
         lines = _yaml_lines(values if self._is_single else [values], 0)
@@ -114,7 +123,14 @@ class Output:
         self._print(_text(next(iter(values.values()))))
 
     def _table(self, values: dict[str, Any]) -> None:
-        self._cells.append([_cell(name, values[name]) for name in self._columns])
+        if self._is_single:
+            self._nested = {
+                name: each
+                for name, each in values.items()
+                if isinstance(each, list) and each and isinstance(each[0], dict)
+            }
+        shown = [each for each in self._columns if each not in self._nested]
+        self._cells.append([_cell(name, values[name]) for name in shown])
 
     def _print(self, text: str) -> None:
         self.stream.write(text + "\n")
