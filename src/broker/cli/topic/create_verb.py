@@ -1,6 +1,5 @@
 """`broker topic create`."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import click
@@ -66,7 +65,7 @@ def command(
     dry_run: bool,
 ) -> None:
     """Create topics."""
-    settings: Mapping[str, str] = pairs(configs, "--config")
+    settings = pairs(configs, "--config")
     wanted = [NewTopic(each, partitions, replication_factor, settings) for each in names]
     results = create_topics(session.cluster, wanted, is_dry_run=dry_run)
     exists = {

@@ -79,7 +79,7 @@ def command(
         if error is not None:
             session.fail(error)
         else:
-            print_undo(f"{undo[each.topic]}  (without its records)")
+            print_undo(f"{undo[each.topic]}  # without its records")
         session.write(each._replace(status="deleted" if error is None else "failed"))
 
 

@@ -21,6 +21,8 @@ from broker.client.fetch import Range
 from broker.client.reading import Read, read
 from broker.model.errors import ConfigError, ErrorCode, RequestError
 
+_PARQUET = ".parquet"
+
 
 class ExportedTopic(NamedTuple):
     """An export.
@@ -79,9 +81,8 @@ def command(
 
     A line is what `consume -o jsonl` prints. `broker topic import` reads both.
     """
-    is_parquet = file.endswith(".parquet")
     path = Path(file)
-    if resume and (is_parquet or file == "-"):
+    if resume and (path.suffix == _PARQUET or file == "-"):
         raise click.UsageError("--resume needs a file of JSON lines")
     if file != "-" and path.exists() and not resume:
         raise RequestError(
@@ -111,24 +112,31 @@ def command(
                     yield each
                     shown.add(1, len(each.record.value or b""))
 
-        try:
-            if is_parquet:
-                write_parquet(path, records())
-            elif file == "-":
-                for each in records():
-                    sys.stdout.buffer.write(_line(each))
-                sys.stdout.buffer.flush()
-            else:
-                with path.open("ab") as opened:
-                    for each in records():
-                        opened.write(_line(each))
-        except OSError as error:
-            raise ConfigError(f"{file} cannot be written: {error.strerror}") from None
+        _write(file, records())
     row = ExportedTopic(name, file, shown.done, len(ranges))
     if file == "-":
         print(f"{row.records:,} records of {name} exported", file=sys.stderr)
     else:
         session.write(row)
+
+
+def _write(file: str, records: Iterator[Read]) -> None:
+    path = Path(file)
+    try:
+        if path.suffix == _PARQUET:
+            write_parquet(path, records)
+        elif file == "-":
+            for each in records:
+                sys.stdout.buffer.write(_line(each))
+            sys.stdout.buffer.flush()
+        else:
+            with path.open("ab") as opened:
+                for each in records:
+                    opened.write(_line(each))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}") from None
 
 
 def _line(each: Read) -> bytes:

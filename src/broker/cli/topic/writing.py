@@ -1,4 +1,4 @@
-"""Records on their way to a topic: gathered per partition, written in batches, each exactly once."""
+"""Records on their way to a topic: gathered per partition, each written exactly once."""
 
 from collections.abc import Callable
 from typing import Any, Final
