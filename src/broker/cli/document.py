@@ -16,9 +16,9 @@ _FIELD: Final = re.compile(r"^ {4}(\w+): (.*?)(?=^ {4}\w+: |\Z)", re.MULTILINE |
 _HEAD: Final = """\
 # The command line
 
-`broker NOUN VERB`. `broker start` is described in [operations.md](operations.md). The verbs below are clients of any
-broker that speaks Kafka's protocol, Apache Kafka included. This page is made from the commands:
-`python -m broker.cli.document > docs/cli.md`.
+`broker NOUN VERB`. `broker start` is described in [operations.md](operations.md). The verbs below
+are clients of any broker that speaks Kafka's protocol, Apache Kafka included. This page is made
+from the commands: `python -m broker.cli.document > docs/cli.md`.
 
 ```sh
 broker topic create greetings
@@ -29,25 +29,28 @@ broker topic delete greetings --yes
 
 ## Habits
 
-- A table is printed on a terminal, an object per line elsewhere; `-o` chooses one of {formats}. Names of fields do
-  not change; sizes and times are in a form for people in tables only. `name` prints the first field of each row.
-- `NO_COLOR` is obeyed. What is no answer (progress after a second, undo commands, errors) is on stderr. An error is one
-  line that says what to do.
-- What changes something has `--dry-run`. What destroys something shows what will go, wants the name typed or `--yes`,
-  and prints the command that undoes it, as far as one does.
-- NAME|REGEX is a name, or a regular expression for whole names. TIME is `2026-01-31T12:00:00` (UTC without an offset),
-  seconds or milliseconds since 1970, or `-90s`, `-5m`, `-1h`, `-7d`.
-- RANGE is `start`, `end`, an offset, `+N` (N behind the start), `-N` (the last N of each partition), `@TIME`, or `A:B`
-  of these, without B.
-- A key, a value or a header's value in JSON is a text, `null`, or `{{"base64": "..."}}` if it is no UTF-8.
-- `broker generate completion bash|zsh|fish` prints a script; it completes topics, groups and names of settings, too.
+- A table is printed on a terminal, an object per line elsewhere; `-o` chooses one of {formats}.
+  Names of fields do not change; sizes and times are in a form for people in tables only. `name`
+  prints the first field of each row.
+- `NO_COLOR` is obeyed. What is no answer (progress after a second, undo commands, errors) is on
+  stderr. An error is one line that says what to do.
+- What changes something has `--dry-run`. What destroys something shows what will go, wants the
+  name typed or `--yes`, and prints the command that undoes it, as far as one does.
+- NAME|REGEX is a name, or a regular expression for whole names. TIME is `2026-01-31T12:00:00`
+  (UTC without an offset), seconds or milliseconds since 1970, or `-90s`, `-5m`, `-1h`, `-7d`.
+- RANGE is `start`, `end`, an offset, `+N` (N behind the start), `-N` (the last N of each
+  partition), `@TIME`, or `A:B` of these, without B.
+- A key, a value or a header's value in JSON is a text, `null`, or `{{"base64": "..."}}` if it is
+  no UTF-8.
+- `broker generate completion bash|zsh|fish` prints a script; it completes topics, groups and
+  names of settings, too.
 
 ## Which broker
 
 {connection}
 
-An option precedes its variable in the environment, which precedes the profile. `broker profile create local
-localhost:9092` makes a profile, `broker profile use` chooses one.
+An option precedes its variable in the environment, which precedes the profile. `broker profile
+create local localhost:9092` makes a profile, `broker profile use` chooses one.
 
 ## Exit codes
 

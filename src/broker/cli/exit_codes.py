@@ -46,6 +46,7 @@ class Exit(IntEnum):
     CONFLICT = (7, "it exists already, or its state does not allow this now")
     UNHEALTHY = (8, "the answer is complete, and it is that something is not well")
     NO_STORE = (69, "`broker start`: the metadata store has not answered for a minute")
+    DEFECT = (70, "`broker start`: a part of the broker has failed, which is a defect; see its log")
     DATA_DIR = (73, "the data directory cannot be used, or another broker uses it")
     STORAGE = (74, "the disk has failed or is full")
 
