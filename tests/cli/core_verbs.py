@@ -66,7 +66,7 @@ def check_core_verbs(cli: CommandLine, topic: str, folder: Path) -> None:
     others = cli("topic", "consume", topic, "-g", f"{topic}-readers", "-e", "-o", "jsonl").rows
     assert first + others == read
 
-    [hit] = cli("topic", "search", topic, "--key", "b").rows
+    [hit] = cli("topic", "search", topic, "--key", "b", "-o", "jsonl").rows
     assert hit["value"] == "2"
     trimmed = cli("topic", "trim", topic, "--all", "--yes").rows
     assert sum(each["records"] for each in trimmed) == 5

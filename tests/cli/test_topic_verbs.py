@@ -20,6 +20,7 @@ def fill(cli: CommandLine, topic: str, count: int, partition: int = 0) -> None:
     cli("topic", "produce", topic, "-p", str(partition), stdin=lines.encode())
 
 
+@pytest.mark.slow("runs thirty commands, one after the other")
 def test_the_core_verbs_do_what_they_say(cli: CommandLine, topic: str, tmp_path: Path) -> None:
     check_core_verbs(cli, f"{topic}-core", tmp_path)
 
