@@ -58,7 +58,7 @@ def test_a_verb_prints_json_with_the_fields_of_its_documentation(
     rows = [found] if verb.is_single else found
     assert rows
     for row in rows:
-        assert list(row) == list(verb.row._fields)  # type: ignore[attr-defined]
+        assert list(row) == list(verb.row._fields)
 
 
 def completed(cli: CommandLine, words: str, incomplete: str) -> list[str]:
@@ -73,7 +73,7 @@ def completed(cli: CommandLine, words: str, incomplete: str) -> list[str]:
             "COMP_CWORD": str(count),
         },
     )
-    return [line.partition(",")[2] for line in asked().text.splitlines()]
+    return [line.partition(",")[2] for line in asked().text.splitlines() if line]
 
 
 def test_topics_groups_and_names_of_settings_are_completed(cli: CommandLine, topic: str) -> None:
@@ -133,7 +133,7 @@ def test_bash_completes_with_the_script(cli: CommandLine, topic: str, tmp_path: 
     }
 
     ended = subprocess.run(
-        ["bash", "-c", lines], capture_output=True, text=True, check=False, env=environment
+        ["/bin/bash", "-c", lines], capture_output=True, text=True, check=False, env=environment
     )
 
     assert ended.stdout.strip() == topic, ended.stderr

@@ -1,7 +1,7 @@
 """docs/cli.md, from the commands themselves: `python -m broker.cli.document > docs/cli.md`."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import click
@@ -115,7 +115,7 @@ def _verb(name: str, command: Verb) -> Iterator[str]:
     yield "\n".join(["| field | meaning |", "|---|---|", *rows]) + "\n"
 
 
-def _options(options: list[click.Parameter]) -> str:
+def _options(options: Sequence[click.Parameter]) -> str:
     lines = ["| option | meaning |", "|---|---|"]
     for each in options:
         assert isinstance(each, click.Option), each

@@ -102,7 +102,8 @@ class Verb(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of the verb, then those that all verbs have."""
-        own, others = [], []
+        own: list[tuple[str, str]] = []
+        others: list[tuple[str, str]] = []
         for each in self.get_params(ctx):
             record = each.get_help_record(ctx)
             if record is not None and isinstance(each, click.Option):
@@ -229,7 +230,7 @@ def verb(
     """
 
     def decorate(function: Callable[Concatenate[Session, _P], None]) -> Verb:
-        shown = tuple(row._fields if columns is None else columns)  # type: ignore[attr-defined]
+        shown = tuple(row._fields if columns is None else columns)
 
         @wraps(function)
         def run(**options: Any) -> int:  # noqa: ANN401 - those of the function
@@ -238,7 +239,7 @@ def verb(
                 connection = connection_of(*(options.pop(each) for each in _CONNECTION_NAMES))
             asked = options.pop("output")
             chosen = asked or ("table" if sys.stdout.isatty() else "jsonl")
-            output = Output(chosen, row._fields, shown, is_single=is_single)  # type: ignore[attr-defined]
+            output = Output(chosen, row._fields, shown, is_single=is_single)
             session = Session(connection, output, is_text=asked is None)
             try:
                 function(session, **options)  # type: ignore[call-arg]
@@ -246,10 +247,10 @@ def verb(
                 output.close()
             return session.exit_code
 
-        run = _output_options(run)
+        with_options = _output_options(run)
         if not is_local:
-            run = _connection_options(run)
-        command = click.command(cls=Verb)(run)
+            with_options = _connection_options(with_options)
+        command = click.command(cls=Verb)(with_options)
         command.row, command.columns, command.examples = row, shown, tuple(examples)
         command.is_single, command.is_local = is_single, is_local
         return command

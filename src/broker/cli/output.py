@@ -15,7 +15,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import IO, Any, Final, Protocol
+from typing import IO, Any, Final, Literal, NamedTuple, TypeAlias
 
 FORMATS: Final = ("table", "json", "jsonl", "yaml", "csv", "name")
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")  # a text that YAML needs no quotes for
@@ -23,13 +23,7 @@ _NOT_PLAIN: Final = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNIT: Final = 1024
 
-
-class Row(Protocol):
-    """A NamedTuple; its class documents each field in "Attributes"."""
-
-    _fields: tuple[str, ...]
-
-    def _asdict(self) -> dict[str, Any]: ...
+Row: TypeAlias = NamedTuple  # whose class documents each field in "Attributes"
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - any value of a row
@@ -155,7 +149,7 @@ def print_table(
             is_number = all(
                 re.fullmatch(r"-?[\d.,]+( [KMGTP]?i?B)?|-", each[index]) for each in rows
             )
-            justify = "right" if is_number else "left"
+            justify: Literal["right", "left"] = "right" if is_number else "left"
             table.add_column(name.replace("_", " "), justify=justify, overflow="fold")
         for row in rows:
             table.add_row(*map(Text, row))

@@ -78,7 +78,8 @@ class Cluster:
             Unreachable: none does.
             AccessDenied: the login is refused.
         """
-        self.ask_any(_API_VERSIONS, {})
+        body: bodies.ApiVersionsRequest = {}
+        self.ask_any(_API_VERSIONS, body)
 
     def topics(
         self, names: Collection[str], ids: Mapping[str, str] | None = None

@@ -164,9 +164,10 @@ def group_names(cluster: Cluster) -> list[str]:
         Unreachable: a broker does not respond.
     """
     found: set[str] = set()
+    body: bodies.ListGroupsRequest = {}
     for each in cluster.metadata([])["brokers"]:
         address = Address(each["host"], each["port"])
-        answer = cluster.ask(address, _LIST_GROUPS, {})
+        answer = cluster.ask(address, _LIST_GROUPS, body)
         check(answer["error_code"], f"{address}: groups")
         found.update(group["group_id"] for group in answer["groups"])
     return sorted(found)

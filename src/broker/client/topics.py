@@ -259,20 +259,12 @@ def alter_settings(
     is_dry_run: bool = False,
 ) -> None:
     """Set and unset settings of a topic; RequestError, Unreachable."""
+    configs: list[bodies.IncrementalAlterConfigsRequestConfig] = [
+        {"name": key, "config_operation": _SET, "value": value} for key, value in new.items()
+    ]
+    configs += [{"name": key, "config_operation": _UNSET, "value": None} for key in unset]
     body: bodies.IncrementalAlterConfigsRequest = {
-        "resources": [
-            {
-                "resource_type": _TOPIC,
-                "resource_name": name,
-                "configs": [
-                    *(
-                        {"name": key, "config_operation": _SET, "value": value}
-                        for key, value in new.items()
-                    ),
-                    *({"name": key, "config_operation": _UNSET, "value": None} for key in unset),
-                ],
-            }
-        ],
+        "resources": [{"resource_type": _TOPIC, "resource_name": name, "configs": configs}],
         "validate_only": is_dry_run,
     }
     _, answer = cluster.ask_any(_ALTER_CONFIGS, body)

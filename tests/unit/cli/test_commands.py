@@ -74,9 +74,9 @@ def split(words: list[str]) -> list[list[str]]:
 def test_every_field_of_a_row_is_documented(name: str) -> None:
     row = VERBS[name].row
 
-    assert list(fields_of(row)) == list(row._fields)  # type: ignore[attr-defined]
+    assert list(fields_of(row)) == list(row._fields)
     assert all(fields_of(row).values())
-    assert set(VERBS[name].columns) <= set(row._fields)  # type: ignore[attr-defined]
+    assert set(VERBS[name].columns) <= set(row._fields)
 
 
 @pytest.mark.parametrize("name", VERBS)

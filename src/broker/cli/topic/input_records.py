@@ -3,8 +3,9 @@
 import select
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from os import fstat
-from typing import IO, Final
+from typing import Final
 
 from broker.model.errors import ConfigError
 from broker.model.limits import MESSAGE_BYTES_MAX
@@ -14,7 +15,7 @@ _IDLE_SECONDS: Final = 0.05
 _PIECE_BYTES_MAX: Final = 16 * MESSAGE_BYTES_MAX  # a broker may take more than by default
 
 
-def pieces(source: IO[bytes], delimiter: bytes) -> Iterator[bytes | None]:
+def pieces(source: BufferedReader, delimiter: bytes) -> Iterator[bytes | None]:
     """Yield the pieces of an input; None when it has no more for the moment.
 
     Raises:
@@ -29,7 +30,7 @@ def pieces(source: IO[bytes], delimiter: bytes) -> Iterator[bytes | None]:
         if waits and not is_idle and not select.select([source], [], [], _IDLE_SECONDS)[0]:
             is_idle = True
             yield None
-        found = source.read1(_READ_BYTES)  # type: ignore[attr-defined] - a buffered reader
+        found = source.read1(_READ_BYTES)
         is_idle = False
         if not found:
             break

@@ -58,7 +58,7 @@ def _matching(
     try:
         compiled = [re.compile(each) for each in expressions]
     except re.error as error:
-        raise ConfigError(f"{error.pattern}: not a regular expression: {error}") from None
+        raise ConfigError(f"{error.pattern!r}: not a regular expression: {error}") from None
     return {
         each.name: each
         for each in topics
