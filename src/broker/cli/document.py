@@ -32,8 +32,8 @@ broker topic delete greetings --yes
 - A table is printed on a terminal, an object per line elsewhere; `-o` chooses one of {formats}.
   Names of fields do not change; sizes and times are in a form for people in tables only. `name`
   prints the first field of each row.
-- `consume`, `tail` and `search` print text without `-o`, in the format of `-f`; `produce` prints the
-  offsets of records with `-o` only.
+- `consume`, `tail` and `search` print text without `-o`, in the format of `-f`; `produce` prints
+  the offsets of records with `-o` only.
 - `NO_COLOR` is obeyed. What is no answer (progress after a second, undo commands, errors) is on
   stderr. An error is one line that says what to do.
 - What changes something has `--dry-run`. What destroys something shows what will go, wants the

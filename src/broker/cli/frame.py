@@ -13,6 +13,7 @@ The options of the connection and -o are added by `verb`. click is imported by t
 it takes 20 ms, typer would take 70 ms with the pydantic that it needs to convert arguments.
 """
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
@@ -243,8 +244,11 @@ def verb(
             session = Session(connection, output, is_text=asked is None)
             try:
                 function(session, **options)  # type: ignore[call-arg]
-            finally:
-                output.close()
+            except BaseException:
+                if output.has_rows:  # so that they can be read; otherwise the error says all
+                    output.close()
+                raise
+            output.close()
             return session.exit_code
 
         with_options = _output_options(run)
@@ -302,6 +306,8 @@ def run(noun: Noun, arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130  # as a shell reports SIGINT
     except BrokenPipeError:
-        sys.stderr.close()  # whoever reads has seen enough
+        # Whoever reads has seen enough; what is left in the buffer is not an error either.
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
         return Exit.OK
     return code or Exit.OK

@@ -64,6 +64,11 @@ class Output:
         self._cells: list[list[str]] = []
         self._nested: dict[str, list[dict[str, Any]]] = {}  # rows of the only row, for a table
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether a row was written."""
+        return self._count > 0
+
     def write(self, row: Row) -> None:
         """Write a row; a table keeps it until `close`, because its columns must fit."""
         values = plain(row)

@@ -3,19 +3,21 @@
 import select
 import stat
 from collections.abc import Iterator
-from io import BufferedReader
 from os import fstat
-from typing import Final
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from broker.model.errors import ConfigError
 from broker.model.limits import MESSAGE_BYTES_MAX
+
+if TYPE_CHECKING:
+    from io import BufferedReader
 
 _READ_BYTES: Final = 1 << 18
 _IDLE_SECONDS: Final = 0.05
 _PIECE_BYTES_MAX: Final = 16 * MESSAGE_BYTES_MAX  # a broker may take more than by default
 
 
-def pieces(source: BufferedReader, delimiter: bytes) -> Iterator[bytes | None]:
+def pieces(source: BinaryIO, delimiter: bytes) -> Iterator[bytes | None]:
     """Yield the pieces of an input; None when it has no more for the moment.
 
     Raises:
@@ -24,13 +26,14 @@ def pieces(source: BufferedReader, delimiter: bytes) -> Iterator[bytes | None]:
     if not delimiter:
         raise ConfigError("the delimiter is empty")
     waits = not stat.S_ISREG(fstat(source.fileno()).st_mode)
+    read1 = cast("BufferedReader", source).read1  # files and the standard input are buffered
     rest = b""
     is_idle = True
     while True:
         if waits and not is_idle and not select.select([source], [], [], _IDLE_SECONDS)[0]:
             is_idle = True
             yield None
-        found = source.read1(_READ_BYTES)
+        found = read1(_READ_BYTES)
         is_idle = False
         if not found:
             break
