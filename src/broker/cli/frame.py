@@ -243,12 +243,11 @@ def verb(
             output = Output(chosen, row._fields, shown, is_single=is_single)
             session = Session(connection, output, is_text=asked is None)
             try:
-                function(session, **options)  # type: ignore[call-arg]
-            except BaseException:
-                if output.has_rows:  # so that they can be read; otherwise the error says all
-                    output.close()
-                raise
-            output.close()
+                _call(function, session, options)
+            except BrokenPipeError:
+                # Whoever reads has seen enough; what is left in the buffer is no error either.
+                with Path(os.devnull).open("wb") as nowhere:
+                    os.dup2(nowhere.fileno(), sys.stdout.fileno())
             return session.exit_code
 
         with_options = _output_options(run)
@@ -260,6 +259,18 @@ def verb(
         return command
 
     return decorate
+
+
+def _call(function: Callable[..., None], session: Session, options: dict[str, Any]) -> None:
+    try:
+        function(session, **options)
+    except BrokenPipeError:
+        raise
+    except BaseException:
+        if session.output.has_rows:  # so that they can be read; otherwise the error says all
+            session.output.close()
+        raise
+    session.output.close()
 
 
 def dry_run(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -305,9 +316,4 @@ def run(noun: Noun, arguments: Sequence[str]) -> int:
         return Exit.FAILED
     except (click.Abort, KeyboardInterrupt):
         return 130  # as a shell reports SIGINT
-    except BrokenPipeError:
-        # Whoever reads has seen enough; what is left in the buffer is not an error either.
-        with Path(os.devnull).open("wb") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
-        return Exit.OK
     return code or Exit.OK

@@ -12,6 +12,7 @@ Only tables show sizes and times in a form for people.
 """
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -143,9 +144,10 @@ def print_table(
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    table = Table(box=None, pad_edge=False, header_style="bold", show_header=not is_single)
+    style = "" if os.environ.get("NO_COLOR") else "bold"
+    table = Table(box=None, pad_edge=False, header_style=style, show_header=not is_single)
     if is_single:
-        table.add_column(style="bold", no_wrap=True)
+        table.add_column(style=style, no_wrap=True)
         table.add_column(overflow="fold")
         for name, value in zip(columns, rows[0], strict=True):
             table.add_row(Text(name.replace("_", " ")), Text(value))
