@@ -16,7 +16,7 @@ _FIELD: Final = re.compile(r"^ {4}(\w+): (.*?)(?=^ {4}\w+: |\Z)", re.MULTILINE |
 _HEAD: Final = """\
 # The command line
 
-`broker NOUN VERB`. `broker start` is described in [operations.md](operations.md). The verbs below
+`broker NOUN VERB`. `broker start` is described in {operations}. The verbs below
 are clients of any broker that speaks Kafka's protocol, Apache Kafka included. This page is made
 from the commands: `python -m broker.cli.document > docs/cli.md`.
 
@@ -76,6 +76,7 @@ def page() -> str:
     first = next(each for _, each in found if not each.is_local)
     shared = [each for each in first.params if is_shared(each)]
     head = _HEAD.format(
+        operations=_link("operations"),
         formats=", ".join(f"`{each}`" for each in FORMATS),
         connection=_options(shared),
         codes="\n".join(f"| {each.value} | {each.meaning} |" for each in Exit),
@@ -84,6 +85,10 @@ def page() -> str:
         ),
     )
     return "\n".join([head, *_nouns(found)]).rstrip("\n") + "\n"
+
+
+def _link(page: str) -> str:
+    return f"[{page}.md]({page}.md)"
 
 
 def fields_of(row: type[Any]) -> dict[str, str]:

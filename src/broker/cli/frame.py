@@ -62,7 +62,7 @@ class Session:
         """Print a row."""
         self.output.write(row)
 
-    def write_text(self, row: Row, field: str) -> None:
+    def print_text(self, row: Row, field: str) -> None:
         """Print one field of the only row as text, unless a format was asked for."""
         if self.is_text:
             self.output.stream.write(row._asdict()[field].rstrip("\n") + "\n")

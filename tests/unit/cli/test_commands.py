@@ -18,7 +18,7 @@ from broker.cli.output import FORMATS
 from broker.cli.tree import root, verbs
 
 VERBS = dict(verbs())
-DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
+DOCUMENT = Path(__file__).parents[3] / "docs/cli.md"
 VERSION_CPU_S = 0.08
 LOCAL_CPU_S = 0.15
 RUNS = 5

@@ -33,4 +33,4 @@ class Script(NamedTuple):
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(session: Session, shell: str) -> None:
     """Print the script with which a shell completes commands, options, topics and groups."""
-    session.write_text(Script(shell, script(shell)), "script")
+    session.print_text(Script(shell, script(shell)), "script")
