@@ -10,6 +10,9 @@ from broker.cli.confirmation import confirm, print_undo
 from broker.cli.frame import Session, dry_run, verb, yes
 from broker.cli.group import saved_offsets
 from broker.cli.group.seeking import check_inactive, partitions_of
+from broker.client.brokers import describe
+from broker.client.groups import delete_group, delete_offsets, describe_group
+from broker.client.offsets import committed_offsets
 from broker.model.errors import ConfigError, ErrorCode, PolylogError, RequestError
 
 if TYPE_CHECKING:
@@ -64,9 +67,6 @@ def command(
     yes: bool,
 ) -> None:
     """Delete groups with their committed offsets, or their offsets in topics."""
-    from broker.client.groups import describe_group  # noqa: PLC0415 - not for --help
-    from broker.client.offsets import committed_offsets  # noqa: PLC0415
-
     cluster = session.cluster
     chosen: dict[str, dict[Partition, int]] = {}
     for name in names:
@@ -106,8 +106,6 @@ def _delete(
     is_whole: bool,
     dry_run: bool,
 ) -> Deleted:
-    from broker.client.brokers import describe  # noqa: PLC0415 - not for --help
-    from broker.client.groups import delete_group, delete_offsets  # noqa: PLC0415
 
     file = None
     if not dry_run:

@@ -13,6 +13,7 @@ from broker.cli.group.partitions import (
     member_row,
     partition_lags,
 )
+from broker.client.groups import describe_group
 
 
 class Described(NamedTuple):
@@ -56,8 +57,6 @@ class Described(NamedTuple):
 @click.argument("group", shell_complete=groups)
 def command(session: Session, group: str) -> None:
     """Describe GROUP: its state, members, and the lag in each partition."""
-    from broker.client.groups import describe_group  # noqa: PLC0415 - not for --help
-
     found = describe_group(session.cluster, group)
     lags = list(partition_lags(session.cluster, found))
     members = [member_row(each) for each in found.members]

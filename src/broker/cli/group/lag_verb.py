@@ -6,6 +6,7 @@ from broker.cli.completion import groups, topics
 from broker.cli.frame import Session, verb
 from broker.cli.group.partitions import LAG_COLUMNS, PartitionLag, partition_lags
 from broker.cli.watching import watch_option, watched
+from broker.client.groups import describe_group, group_or_none, list_groups
 
 
 @verb(
@@ -37,13 +38,13 @@ def command(
     no_time: bool,
 ) -> None:
     """Show how far groups are behind, all or some: in records, time and retention."""
-    from broker.client.groups import describe_group, group_or_none, list_groups  # noqa: PLC0415
-
     for _ in watched(session, watch):
         if names:
             found = [describe_group(session.cluster, each) for each in names]
         else:
-            listed = (group_or_none(session.cluster, each.group) for each in list_groups(session.cluster))
+            listed = (
+                group_or_none(session.cluster, each.group) for each in list_groups(session.cluster)
+            )
             found = [each for each in listed if each is not None]
         for group in found:
             for row in partition_lags(session.cluster, group, only, with_time=not no_time):

@@ -1,13 +1,14 @@
 """`broker group list`."""
 
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 import click
 
 from broker.cli.completion import groups
 from broker.cli.frame import Session, verb
+from broker.cli.patterns import matcher
 from broker.cli.progress import progress
+from broker.client.groups import group_or_none, list_groups
 
 
 class Listed(NamedTuple):
@@ -32,9 +33,9 @@ class Listed(NamedTuple):
 
 @verb(
     Listed,
-    examples=("broker group list", "broker group list 'billing-*' --state Stable -o name"),
+    examples=("broker group list", "broker group list 'billing-.*' --state Stable -o name"),
 )
-@click.argument("pattern", required=False, shell_complete=groups)
+@click.argument("patterns", nargs=-1, metavar="[NAME|REGEX]...", shell_complete=groups)
 @click.option(
     "--state", "states", multiple=True, metavar="STATE", help="Only groups in this state."
 )
@@ -42,15 +43,14 @@ class Listed(NamedTuple):
     "--type", "kinds", multiple=True, metavar="TYPE", help="Only classic, consumer or share groups."
 )
 def command(
-    session: Session, pattern: str | None, states: tuple[str, ...], kinds: tuple[str, ...]
+    session: Session, patterns: tuple[str, ...], states: tuple[str, ...], kinds: tuple[str, ...]
 ) -> None:
-    """List groups, all or those whose name matches PATTERN (* and ? stand for any text)."""
-    from broker.client.groups import group_or_none, list_groups  # noqa: PLC0415 - not for --help
-
+    """List groups, all or those that names or regular expressions select."""
+    matches = matcher(patterns)
     found = [
         each
         for each in list_groups(session.cluster, states=states, kinds=kinds)
-        if pattern is None or fnmatchcase(each.group, pattern)
+        if matches(each.group)
     ]
     needs_members = session.output.format != "name"
     with progress("members of groups", len(found), "groups") as shown:

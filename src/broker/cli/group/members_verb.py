@@ -5,6 +5,7 @@ import click
 from broker.cli.completion import groups
 from broker.cli.frame import Session, verb
 from broker.cli.group.partitions import MemberRow, member_row
+from broker.client.groups import describe_group
 
 
 @verb(
@@ -15,7 +16,5 @@ from broker.cli.group.partitions import MemberRow, member_row
 @click.argument("group", shell_complete=groups)
 def command(session: Session, group: str) -> None:
     """Show the members of GROUP, and the partitions that they have."""
-    from broker.client.groups import describe_group  # noqa: PLC0415 - not for --help
-
     for each in describe_group(session.cluster, group).members:
         session.write(member_row(each))

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.client.lag import existing, lags
+from broker.client.offsets import committed_offsets
 from broker.model.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ class PartitionLag(NamedTuple):
         lag: how many records are not read yet.
         lag_seconds: the age of the first of them; 0 without a lag, null if it is not known.
         deleted: how many records retention deleted before the group has read them.
-        retention_percent: how much of the log is not read; at 100 the next record is deleted unread.
+        retention_percent: how much of the log is not read; at 100 retention deletes unread records.
         member_id: the member that has the partition; null: none.
         client_id: of that member.
         host: of that member.
@@ -114,9 +116,6 @@ def partition_lags(
     with_time: bool = True,
 ) -> Iterator[PartitionLag]:
     """Yield the lag in all partitions with a committed offset or a member, or of some topics."""
-    from broker.client.lag import existing, lags  # noqa: PLC0415 - not for --help
-    from broker.client.offsets import committed_offsets  # noqa: PLC0415
-
     having = owners(group)
     offsets = {**dict.fromkeys(having, None), **committed_offsets(cluster, group.group)}
     known = cluster.existing_topics({topic for topic, _ in offsets}) if offsets else {}

@@ -8,7 +8,6 @@ SAVED_OFFSETS_MAX times.
 
 import csv
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -17,6 +16,8 @@ from broker.model.clock import SystemClock
 from broker.model.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from broker.client.metadata import Partition
 
 SAVED_OFFSETS_MAX: Final = 20  # files of a group
@@ -57,7 +58,9 @@ def save(cluster_id: str, group: str, offsets: "Mapping[Partition, int | None]")
 
 def _unused(folder: Path) -> Path:
     """Return a file whose name is after those that exist, also if the clock was set back."""
-    newest = max((int(each.stem) for each in folder.glob("*.csv") if each.stem.isdigit()), default=0)
+    newest = max(
+        (int(each.stem) for each in folder.glob("*.csv") if each.stem.isdigit()), default=0
+    )
     return folder / f"{max(SystemClock().wall_ms(), newest + 1):015}.csv"
 
 

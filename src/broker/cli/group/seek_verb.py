@@ -1,7 +1,6 @@
 """`broker group seek`."""
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +12,18 @@ from broker.cli.frame import Session, dry_run, verb
 from broker.cli.group import saved_offsets
 from broker.cli.group.seeking import Sought, apply, check_inactive, partitions_of, sought
 from broker.cli.times import parse_duration, parse_time
+from broker.client.groups import describe_group, group_or_none
+from broker.client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
 from broker.model.clock import SystemClock
 from broker.model.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from broker.client.metadata import Cluster, Partition
+
+
+_BY_TIMESTAMP = ("--to-earliest", "--to-latest", "--to-datetime", "--by-duration")
 
 
 @verb(
@@ -48,7 +54,7 @@ if TYPE_CHECKING:
     help="As lines TOPIC,PARTITION,OFFSET; -1 removes an offset.",
 )
 @dry_run
-def command(  # noqa: PLR0913 - an option of Kafka's tool each
+def command(
     session: Session,
     group: str,
     wanted: tuple[str, ...],
@@ -68,48 +74,42 @@ def command(  # noqa: PLR0913 - an option of Kafka's tool each
 
     A group with members is refused. The earlier offsets are kept: `broker group undo GROUP`.
     """
-    from broker.client.groups import group_or_none  # noqa: PLC0415 - not for --help
-    from broker.client.offsets import EARLIEST, LATEST, committed_offsets  # noqa: PLC0415
-
     given = {
-        "--to-earliest": to_earliest or None,
-        "--to-latest": to_latest or None,
-        "--to-current": to_current or None,
-        "--to-offset": to_offset,
-        "--to-datetime": to_datetime,
-        "--by-duration": by_duration,
+        "--to-earliest": EARLIEST if to_earliest else None,
+        "--to-latest": LATEST if to_latest else None,
+        "--to-datetime": None if to_datetime is None else parse_time(to_datetime),
+        "--by-duration": None
+        if by_duration is None
+        else SystemClock().wall_ms() - parse_duration(by_duration),
+        "--to-current": 0 if to_current else None,
         "--shift-by": shift_by,
+        "--to-offset": to_offset,
         "--to-group": to_group,
         "--from-file": from_file,
     }
-    chosen = [name for name, value in given.items() if value is not None]
+    chosen = [(name, value) for name, value in given.items() if value is not None]
     if len(chosen) != 1:
-        raise ConfigError(f"name one of {', '.join(given)}; given: {', '.join(chosen) or 'none'}")
+        names = ", ".join(name for name, _ in chosen)
+        raise ConfigError(f"name one of {', '.join(given)}; given: {names or 'none'}")
+    [(kind, value)] = chosen
     cluster = session.cluster
-    timestamps = {"--to-earliest": EARLIEST, "--to-latest": LATEST}
-    if to_datetime is not None:
-        timestamps["--to-datetime"] = parse_time(to_datetime)
-    if by_duration is not None:
-        timestamps["--by-duration"] = SystemClock().wall_ms() - parse_duration(by_duration)
-    check_inactive(cluster, group_or_none(cluster, group), group)
+    # An offset creates a group; without topics it must exist.
+    look = group_or_none if wanted or from_file or to_group else describe_group
+    described = look(cluster, group)
+    check_inactive(cluster, described, group)
     before = committed_offsets(cluster, group)
     after: Mapping[Partition, int | None]
-    if from_file is not None:
-        after = saved_offsets.read(from_file)
-    elif to_group is not None:
-        after = committed_offsets(cluster, to_group)
-        if not after:
-            raise ConfigError(f"group {to_group!r} has committed nothing")
-    else:
+    if isinstance(value, int):
         partitions = partitions_of(cluster, wanted, before)
-        if chosen[0] in timestamps:
-            after = _found(cluster, partitions, timestamps[chosen[0]])
-        elif to_offset is not None:
-            after = dict.fromkeys(partitions, to_offset)
+        if kind in _BY_TIMESTAMP:
+            after = _found(cluster, partitions, value)
+        elif kind == "--to-offset":
+            after = dict.fromkeys(partitions, value)
         else:
-            after = _shifted(before, partitions, shift_by or 0)
-    if wanted and (from_file is not None or to_group is not None):
-        only = set(partitions_of(cluster, wanted, ()))
+            after = _shifted(before, partitions, value)
+    else:
+        after = _copied(cluster, value)
+        only = set(partitions_of(cluster, wanted, after))
         after = {key: offset for key, offset in after.items() if key in only}
     rows = sought(cluster, before, after)
     file = None if dry_run else apply(cluster, group, before, rows)
@@ -119,12 +119,20 @@ def command(  # noqa: PLR0913 - an option of Kafka's tool each
         print_undo(shlex.join(["broker", "group", "seek", group, "--from-file", str(file)]))
 
 
+def _copied(cluster: "Cluster", place: str | Path) -> "Mapping[Partition, int | None]":
+    """Return the offsets of another group or of a file."""
+    if isinstance(place, Path):
+        return saved_offsets.read(place)
+    found = committed_offsets(cluster, place)
+    if not found:
+        raise ConfigError(f"group {place!r} has committed nothing")
+    return found
+
+
 def _found(
     cluster: "Cluster", partitions: "list[Partition]", timestamp: int
 ) -> "dict[Partition, int | None]":
     """Return the offsets of a timestamp; the end of the log if no record is that new."""
-    from broker.client.offsets import LATEST, list_offsets  # noqa: PLC0415 - not for --help
-
     found = list_offsets(cluster, dict.fromkeys(partitions, timestamp))
     missing = [key for key, each in found.items() if each.offset < 0]
     ends = list_offsets(cluster, dict.fromkeys(missing, LATEST)) if missing else {}
@@ -134,7 +142,9 @@ def _found(
 def _shifted(
     before: "Mapping[Partition, int]", partitions: "list[Partition]", records: int
 ) -> "dict[Partition, int | None]":
-    missing = [f"{topic}-{number}" for topic, number in partitions if (topic, number) not in before]
+    missing = [f"{topic}-{number}" for topic, number in set(partitions) - before.keys()]
     if missing:
-        raise ConfigError(f"nothing is committed in {', '.join(missing)}: use --to-earliest or else")
+        raise ConfigError(
+            f"nothing is committed in {', '.join(sorted(missing))}: use --to-earliest or else"
+        )
     return {key: max(before[key] + records, 0) for key in partitions}

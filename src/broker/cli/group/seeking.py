@@ -1,10 +1,15 @@
 """How offsets of a group are set: the partitions, the offsets, and what is kept for an undo."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.cli.group import saved_offsets
+from broker.cli.group.partitions import partition_text
+from broker.client.brokers import describe
+from broker.client.groups import INACTIVE, commit_offsets, delete_offsets
+from broker.client.lag import existing
+from broker.client.offsets import EARLIEST, LATEST, list_offsets
 from broker.model.errors import ConfigError, ErrorCode, RequestError
 
 if TYPE_CHECKING:
@@ -34,8 +39,6 @@ class Sought(NamedTuple):
 
 def check_inactive(cluster: "Cluster", group: "Group | None", name: str) -> None:
     """Raise RequestError if members would overwrite offsets that are set."""
-    from broker.client.groups import INACTIVE  # noqa: PLC0415 - not for --help
-
     if group is not None and group.state not in INACTIVE:
         clients = sorted({each.client_id for each in group.members})
         who = f" ({', '.join(clients[:5])}{', ...' if len(clients) > 5 else ''})" if clients else ""  # noqa: PLR2004
@@ -56,22 +59,30 @@ def partitions_of(
         RequestError: there is no such topic or partition.
     """
     if not wanted:
-        found = sorted(committed)
+        offsets = dict.fromkeys(committed, 0)
+        known = cluster.existing_topics({topic for topic, _ in offsets}) if offsets else {}
+        found = list(existing(offsets, known))
         if not found:
-            raise ConfigError("the group has committed nothing: name the topics")
+            raise ConfigError("the group has committed nothing in topics that exist: name topics")
         return found
     parsed = [_parsed(each) for each in wanted]
     topics = cluster.topics({name for name, _ in parsed})
-    chosen = set()
-    for name, numbers in parsed:
-        unknown = sorted(set(numbers or ()) - set(topics[name].partitions))
-        if unknown:
-            raise RequestError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"{cluster}: topic {name!r} has no partition {', '.join(map(str, unknown))}",
-            )
-        chosen |= {(name, each) for each in numbers or topics[name].partitions}
-    return sorted(chosen)
+    found = sorted(
+        {(name, each) for name, numbers in parsed for each in numbers or topics[name].partitions}
+    )
+    check_existing(cluster, found)
+    return found
+
+
+def check_existing(cluster: "Cluster", partitions: "Collection[Partition]") -> None:
+    """Raise RequestError if one of the partitions does not exist."""
+    topics = cluster.topics({topic for topic, _ in partitions})
+    unknown = sorted(key for key in partitions if key[1] not in topics[key[0]].partitions)
+    if unknown:
+        raise RequestError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"{cluster}: there is no partition {', '.join(map(partition_text, unknown))}",
+        )
 
 
 def _parsed(text: str) -> tuple[str, list[int] | None]:
@@ -89,9 +100,12 @@ def sought(
     before: "Mapping[Partition, int]",
     after: "Mapping[Partition, int | None]",
 ) -> list[Sought]:
-    """Return the rows of a seek; offsets outside of a log become its start or its end."""
-    from broker.client.offsets import EARLIEST, LATEST, list_offsets  # noqa: PLC0415 - see above
+    """Return the rows of a seek; offsets outside of a log become its start or its end.
 
+    Raises:
+        RequestError: a partition does not exist.
+    """
+    check_existing(cluster, after)
     starts, ends = (list_offsets(cluster, dict.fromkeys(after, at)) for at in (EARLIEST, LATEST))
     rows = []
     for (topic, partition), wanted in sorted(after.items()):
@@ -111,9 +125,6 @@ def apply(
     cluster: "Cluster", group: str, before: "Mapping[Partition, int]", rows: Sequence[Sought]
 ) -> Path | None:
     """Set the offsets of the rows that change; return the file with the earlier ones."""
-    from broker.client.brokers import describe  # noqa: PLC0415 - see above
-    from broker.client.groups import commit_offsets, delete_offsets  # noqa: PLC0415
-
     changed = {
         (each.topic, each.partition): each.after for each in rows if each.before != each.after
     }

@@ -9,6 +9,9 @@ from broker.cli.confirmation import print_undo
 from broker.cli.frame import Session, dry_run, verb
 from broker.cli.group import saved_offsets
 from broker.cli.group.seeking import Sought, apply, check_inactive, sought
+from broker.client.brokers import describe
+from broker.client.groups import group_or_none
+from broker.client.offsets import committed_offsets
 from broker.model.errors import ErrorCode, RequestError
 
 
@@ -23,10 +26,6 @@ def command(session: Session, group: str, *, dry_run: bool) -> None:
 
     A second undo takes the first one back.
     """
-    from broker.client.brokers import describe  # noqa: PLC0415 - not for --help
-    from broker.client.groups import group_or_none  # noqa: PLC0415
-    from broker.client.offsets import committed_offsets  # noqa: PLC0415
-
     cluster = session.cluster
     cluster_id = describe(cluster).cluster_id
     file = saved_offsets.newest(cluster_id, group)
