@@ -68,12 +68,17 @@ class Output:
         self._is_single = is_single
         self._count = 0
         self._cells: list[list[str]] = []
+        self._nested: dict[str, list[dict[str, Any]]] = {}  # rows of the only row, for a table
 
     def write(self, row: Row) -> None:
         """Write a row; a table keeps it until `close`, because its columns must fit."""
         values = plain(row)
         getattr(self, f"_{self.format}")(values)
         self._count += 1
+
+    def flush(self) -> None:
+        """Let readers see what was written; tables are written by `close`."""
+        self.stream.flush()
 
     def close(self) -> None:
         """Write what comes after the last row."""
@@ -84,8 +89,13 @@ class Output:
         elif self.format == "csv" and not self._count:
             self._header()
         elif self.format == "table" and self._cells:
-            print_table(self._columns, self._cells, self.stream, is_single=self._is_single)
-            self._cells = []
+            shown = [each for each in self._columns if each not in self._nested]
+            print_table(shown, self._cells, self.stream, is_single=self._is_single)
+            for rows in self._nested.values():
+                self._print("")
+                cells = [[_cell(name, each[name]) for name in each] for each in rows]
+                print_table(tuple(rows[0]), cells, self.stream, is_single=False)
+            self._cells, self._nested = [], {}
         self.stream.flush()
 
     def end_round(self) -> None:
@@ -94,17 +104,6 @@ class Output:
         self._count = 0
         if self.format == "table":
             self._print("")
-
-    def write_section(self, title: str, rows: Sequence[Row], columns: Sequence[str]) -> None:
-        """Write a table below the only row; other formats have it inside of the row."""
-        if self.format != "table":
-            return
-        self.close()
-        self._print(f"\n{title}: {'none' if not rows else len(rows)}")
-        if rows:
-            values = [plain(each) for each in rows]
-            cells = [[_cell(name, each[name]) for name in columns] for each in values]
-            print_table(columns, cells, self.stream, is_single=False)
 
     def _json(self, values: dict[str, Any]) -> None:
         text = json.dumps(values, ensure_ascii=False)
@@ -115,7 +114,6 @@ class Output:
 
     def _jsonl(self, values: dict[str, Any]) -> None:
         self._print(json.dumps(values, ensure_ascii=False))
-        self.stream.flush()
 
     def _yaml(self, values: dict[str, Any]) -> None:
         lines = _yaml_lines(values if self._is_single else [values], 0)
@@ -133,7 +131,14 @@ class Output:
         self._print(_text(next(iter(values.values()))))
 
     def _table(self, values: dict[str, Any]) -> None:
-        self._cells.append([_cell(name, values[name]) for name in self._columns])
+        if self._is_single:
+            self._nested = {
+                name: each
+                for name, each in values.items()
+                if isinstance(each, list) and each and isinstance(each[0], dict)
+            }
+        shown = [each for each in self._columns if each not in self._nested]
+        self._cells.append([_cell(name, values[name]) for name in shown])
 
     def _print(self, text: str) -> None:
         self.stream.write(text + "\n")
