@@ -4,7 +4,6 @@ from typing import Final
 
 # Clients of a broker in the frame of frame.py: broker.cli.<noun> has NOUN.
 NOUNS: Final = {
-    "client": "see who is connected",
     "cluster": "see the brokers and whether they are well",
     "config": "see, explain, check and change settings of topics, brokers, groups and users",
     "generate": "print files for other programs: completion for a shell",

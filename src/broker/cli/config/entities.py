@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from broker.client.metadata import Cluster
 
 _DEFAULT_NAME: Final = "default"
+_UNIT_MS: Final = {"minutes": 60_000, "hours": 3_600_000}
 ALL: Final = "all"
 _KINDS: Final = {"topic": Kind.TOPIC, "broker": Kind.BROKER, "group": Kind.GROUP}
 _QUOTA_KINDS: Final = ("user", "client-id")
@@ -200,7 +201,14 @@ def default_of(setting: Setting) -> str | None:
     """Return the default of a setting; None if the broker does not tell one."""
     if setting.source == DEFAULT:
         return setting.value
-    return next((each.value for each in setting.synonyms if each.source == DEFAULT), None)
+    found = next((each for each in setting.synonyms if each.source == DEFAULT), None)
+    if found is None or found.value is None:
+        return None
+    # retention.ms comes from log.retention.hours, and segment.ms from log.roll.hours.
+    unit = found.name.rpartition(".")[2]
+    if setting.name.endswith(".ms") and unit in _UNIT_MS and found.value.isdigit():
+        return str(int(found.value) * _UNIT_MS[unit])
+    return found.value
 
 
 def _broker(name: str) -> Resource:
