@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,17 @@ def verb(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ver
 
 
 @pytest.fixture
-def topic(broker: Broker) -> str:
+def cluster(broker: Broker) -> Iterator[Cluster]:
+    """A client whose connections are closed."""
+    pool = Pool(SystemClock())
+    yield Cluster([parse_address(broker.address)], pool=pool)
+    pool.close()
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
     """A topic with 50 records in each of two partitions."""
     name = f"verbs-{uuid.uuid4().hex[:8]}"
-    cluster = Cluster([parse_address(broker.address)], pool=Pool(SystemClock()))
     create_topic(cluster, name, 2)
     producer = Producer(cluster, new_producer_id(cluster))
     for partition in range(2):
@@ -99,8 +106,7 @@ def test_settings_are_set_exported_and_applied_once(verb: Verb, topic: str, tmp_
     assert (setting["value"], setting["source"]) == ("86400000", "topic")
 
 
-def test_an_open_transaction_is_found_and_aborted(verb: Verb, topic: str, broker: Broker) -> None:
-    cluster = Cluster([parse_address(broker.address)], pool=Pool(SystemClock()))
+def test_an_open_transaction_is_found_and_aborted(verb: Verb, topic: str, cluster: Cluster) -> None:
     transactions = Transactions(cluster, f"pay-{topic}", 60_000)
     transactions.add([(topic, 0)])
     producer = Producer(cluster, transactions.producer, f"pay-{topic}")
