@@ -9,7 +9,7 @@ record that the group has not read is the next one that retention deletes.
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from broker.client.fetch import Range, fetch
 from broker.client.metadata import Cluster, Partition, Topic
@@ -17,6 +17,7 @@ from broker.client.offsets import EARLIEST, LATEST, list_offsets
 from broker.codec import decode_columns
 from broker.model.errors import ErrorCode, RequestError
 
+_OffsetT = TypeVar("_OffsetT")
 _FIRST_BATCH_BYTES: Final = 1  # a broker returns one whole batch
 
 
