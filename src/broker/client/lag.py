@@ -111,7 +111,9 @@ def seconds_behind(
     return 0.0  # only control records are left to read
 
 
-def existing(offsets: Mapping[Partition, int], topics: Mapping[str, Topic]) -> dict[Partition, int]:
+def existing(
+    offsets: Mapping[Partition, _OffsetT], topics: Mapping[str, Topic]
+) -> dict[Partition, _OffsetT]:
     """Leave out deleted partitions, whose offsets stay until they expire; sorted."""
     return {
         (topic, partition): offset
