@@ -4,9 +4,13 @@ from typing import Final
 
 # Clients of a broker in the frame of frame.py: broker.cli.<noun> has NOUN.
 NOUNS: Final = {
+    "cluster": "see the brokers and whether they are well",
+    "config": "see, explain, check and change settings of topics, brokers, groups and users",
     "generate": "print files for other programs: completion for a shell",
+    "group": "see groups and their lag, set their offsets, and learn why they do not consume",
     "profile": "keep addresses and settings of brokers under a name",
     "topic": "create, look at, change, copy, read, write and delete topics",
+    "txn": "see transactions, and abort those that hang",
 }
 # Commands with a parser of their own: broker.cli.<module> has run().
 WITH_MODULES: Final = {

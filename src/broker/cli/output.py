@@ -95,7 +95,15 @@ class Output:
                 self._print("")
                 cells = [[_cell(name, each[name]) for name in each] for each in rows]
                 print_table(tuple(rows[0]), cells, self.stream, is_single=False)
+            self._cells, self._nested = [], {}
         self.stream.flush()
+
+    def end_round(self) -> None:
+        """Write what comes after the rows of a round; those of the next one follow."""
+        self.close()
+        self._count = 0
+        if self.format == "table":
+            self._print("")
 
     def _json(self, values: dict[str, Any]) -> None:
         text = json.dumps(values, ensure_ascii=False)
