@@ -35,7 +35,11 @@ _MEANING = {
 
 
 class DiskWatch(Service):
-    """Applies the level of the data directory's disk to the broker."""
+    """Applies the level of the data directory's disk to the broker.
+
+    Attributes:
+        measure: returns the fields of Space for a path.
+    """
 
     name = "disk watch"
 
@@ -43,6 +47,7 @@ class DiskWatch(Service):
         self, path: Path, turn: Turn, io_thread: IoThread, when_changed: Callable[[Level], None]
     ) -> None:
         """Keep what it needs; `when_changed` gets each new level."""
+        self.measure: Callable[[str], tuple[int, int, int, int]] = file_ops.space
         self._path = path
         self._turn = turn
         self._io_thread = io_thread
@@ -98,7 +103,7 @@ class DiskWatch(Service):
         self._turn.retry_full()
 
     def _measure(self) -> tuple[Space, int]:
-        return Space(*file_ops.space(str(self._path))), self._reserve.size()
+        return Space(*self.measure(str(self._path))), self._reserve.size()
 
     def _decide(self, space: Space, reserved: int) -> Observation:
         has_failed, self._has_failed = self._has_failed, False
