@@ -69,6 +69,13 @@ class Record(NamedTuple):
     headers: list[tuple[bytes, bytes | None]]
 
 
+class _Process(NamedTuple):
+    """A broker's process, and the socket that steers it."""
+
+    pid: int
+    control: socket.socket
+
+
 class Broker:
     """A broker on a free port of 127.0.0.1, which it keeps until `close`.
 
@@ -97,6 +104,7 @@ class Broker:
         self._control: socket.socket | None = None
         self._received = b""
         self._pid = 0
+        self._spare: _Process | None = None  # for the next reset
         self._is_paused = False
         self._data_number = 0
         self._is_closed = False
@@ -137,21 +145,30 @@ class Broker:
         if self._launcher is None:
             self._launcher = launcher()
             self.folder = self._launcher.new_folder()
-        self._control, theirs = socket.socketpair()
-        self._control.settimeout(START_SECONDS)
-        self._received = b""
+        self._use(self._fork(self._launcher, self.data_dir))
+
+    def _fork(self, launched: Launcher, data_dir: Path, *, is_spare: bool = False) -> "_Process":
+        """Start a process; a spare one opens its data and waits before it listens."""
         settings = {
             "listeners": self.bootstrap_servers,
             **self._settings,
-            "log.dirs": str(self.data_dir),
+            "log.dirs": str(data_dir),
         }
         asked = {
             "settings": [f"{name}={value}" for name, value in settings.items()],
             "step_ms": self.clock.step_ms,
             "passed_ms": self.clock.passed_ms,
+            "is_spare": is_spare,
         }
+        control, theirs = socket.socketpair()
+        control.settimeout(START_SECONDS)
         with theirs, self._log_file.open("ab") as log:
-            self._pid = self._launcher.start(asked, theirs, log.fileno())
+            return _Process(launched.start(asked, theirs, log.fileno()), control)
+
+    def _use(self, process: "_Process") -> None:
+        """Wait until a process accepts clients."""
+        self._pid, self._control = process
+        self._received = b""
         self.run_number += 1
         self._pool = Pool(SystemClock())
         try:
@@ -159,7 +176,7 @@ class Broker:
         except BaseException:
             self.kill()
             raise
-        self._control.settimeout(CONTROL_SECONDS)
+        process.control.settimeout(CONTROL_SECONDS)
 
     def stop(self) -> int:
         """Stop it as an operator does; return its exit code."""
@@ -188,17 +205,31 @@ class Broker:
         """
         self.kill()
         self.clock.clear()
-        if self._launcher is not None:
-            self._launcher.remove(self.data_dir)
-            self._log_file.write_bytes(b"")
-            self._data_number += 1
-        self.start()
+        if self._launcher is None:
+            self.start()
+            return
+        self._launcher.remove(self.data_dir)
+        os.truncate(self._log_file, 0)
+        self._data_number += 1
+        spare, self._spare = self._spare, None
+        if spare is None:
+            self.start()
+        else:
+            spare.control.sendall(b"\n")
+            self._use(spare)
+        # Most of a start happens now, beside the next test.
+        next_dir = self.data_dir.with_name(f"data-{self._data_number + 1}")
+        self._spare = self._fork(self._launcher, next_dir, is_spare=True)
 
     def close(self) -> None:
         """Kill it and remove its files."""
         self._is_closed = True
         self.kill()
         if self._launcher is not None and self._launcher.is_usable:
+            if self._spare is not None:
+                os.kill(self._spare.pid, signal.SIGKILL)
+                self._spare.control.close()
+                self._launcher.wait(self._spare.pid)
             self._launcher.remove(self.folder)
         self._port_holder.close()
 

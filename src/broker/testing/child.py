@@ -4,6 +4,7 @@ The test process sends a line of JSON and reads one; the first line that it read
 broker has started. When it closes its end the broker is killed: nothing outlives a test run.
 """
 
+import asyncio
 import ctypes
 import gc
 import json
@@ -85,8 +86,6 @@ class Steering(Service):
 
     def start(self) -> None:
         """Listen to the test process."""
-        import asyncio  # noqa: PLC0415
-
         self._control.setblocking(False)
         asyncio.get_event_loop().add_reader(self._control.fileno(), self._receive)
 
@@ -167,7 +166,6 @@ def _run(asked: dict[str, Any], control: socket.socket) -> int:
     clock = SteeredClock(asked["step_ms"], asked["passed_ms"])
     rules = Rules()
     kafka = FaultyKafka(rules)
-    others = [each for each in PROTOCOLS if each.name != kafka.name]
 
     def services(parts: Composition) -> Iterable[Service]:
         return (Steering(parts, control, kafka, rules, clock),)
@@ -177,7 +175,15 @@ def _run(asked: dict[str, Any], control: socket.socket) -> int:
         gc.enable()
         tell(control, {"ok": None})
 
-    variant = Variant(clock, (lambda: kafka, *others), services)
+    def when_needed() -> FaultyKafka:
+        # The data directory is open and nothing listens yet: a spare broker waits here until the
+        # one before it has ended.
+        if asked["is_spare"] and not control.recv(1):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return kafka
+
+    protocols = [when_needed if each.name == kafka.name else each for each in PROTOCOLS]
+    variant = Variant(clock, protocols, services)
     gc.disable()
     try:
         config: Config = load(asked["settings"], {}, None)
