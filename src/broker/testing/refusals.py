@@ -15,6 +15,7 @@ from broker.testing.rules import Place
 Fields = dict[str, Any]
 
 _CODE: Final = "error_code"
+_CODES: Final = (_CODE, "partition_error_code")  # the second: of AddPartitionsToTxn, before v4
 _FETCH: Final = 1
 _METADATA: Final = 3
 _TOPICS: Final = ("topics", "topic_data", "responses")
@@ -22,7 +23,7 @@ _PARTITIONS: Final = ("partitions", "partition_data", "partition_responses")
 # What one thing is called in requests and responses.
 _SAME: Final = (
     ("name", "topic", "topic_name"),
-    ("partition_index", "index", "partition"),
+    ("partition_index", "index", "partition", "partitions"),
     ("group_id", "groups", "groups_names", "key"),
     ("transactional_id", "transactional_ids"),
 )
@@ -115,8 +116,9 @@ def _answer(
         for each in present
         if not each.fields and (value := _value(each.name, wanted)) is not None
     }
-    if not skips and any(each.name == _CODE for each in present):
-        answer[_CODE] = code
+    own = next((each.name for each in present if each.name in _CODES), None)
+    if own is not None and not skips:
+        answer[own] = code
         return answer
     for each in present:
         if each.fields and each.type.startswith("[]"):
