@@ -4,8 +4,8 @@
 
 All are measured in turn, in each round; the medians are printed as rows of docs/testing.md. A
 broker is ready when it answers ApiVersions. Memory is the proportional set size of its process,
-right after that; processor time is that of its process, which a loaded machine does not change much.
-Without KAFKA_LIBS, a folder with Kafka's jars, its row is left out.
+right after that; processor time, too, is that of its process, and hardly depends on the load of the
+machine. Without KAFKA_LIBS, a folder with Kafka's jars, its row is left out.
 """
 
 import os
@@ -111,9 +111,7 @@ def _kafka(libs: str, folder: Path) -> Row:
     )
     java = ["java", *(each.format(libs=libs) for each in JVM)]
     format_ = ["format", "--standalone", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", str(settings)]
-    subprocess.run(
-        [*java, "kafka.tools.StorageTool", *format_], check=True, capture_output=True
-    )
+    subprocess.run([*java, "kafka.tools.StorageTool", *format_], check=True, capture_output=True)
     try:
         return _started([*java, "kafka.Kafka", str(settings)], ports[0])
     finally:

@@ -103,9 +103,7 @@ def test_a_reset_leaves_nothing(fresh: Broker) -> None:
     address = fresh.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": address})
     admin.create_topics([NewTopic("old", 1)])["old"].result(30)
-    entry = ConfigEntry(
-        "log.retention.ms", "60000", incremental_operation=AlterConfigOpType.SET
-    )
+    entry = ConfigEntry("log.retention.ms", "60000", incremental_operation=AlterConfigOpType.SET)
     entity = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
     admin.incremental_alter_configs([entity])[entity].result(30)
     fresh.faults.error("Produce", "NOT_LEADER_OR_FOLLOWER")
@@ -173,7 +171,10 @@ def test_an_error_of_one_partition_leaves_the_others_alone(fresh: Broker) -> Non
     with fresh.faults.error("Produce", "INVALID_RECORD", topic="orders", partition=1):
         for each in (0, 1):
             client.produce(
-                "orders", b"x", partition=each, on_delivery=lambda e, m: outcomes.update({m.partition(): e})
+                "orders",
+                b"x",
+                partition=each,
+                on_delivery=lambda e, m: outcomes.update({m.partition(): e}),
             )
         client.flush(30)
 
@@ -335,7 +336,7 @@ def test_settings_are_the_brokers_and_a_wrong_one_is_explained() -> None:
         assert delivery(producer(broker), "made", b"1") is None
         assert broker.topics() == {"made": 3}
     wait_until(lambda: not broker.folder.exists(), "its files are removed")
-    with pytest.raises(TestingError, match="num.partitions"), Broker({"num.partitions": "many"}):
+    with pytest.raises(TestingError, match=r"num\.partitions"), Broker({"num.partitions": "many"}):
         pass
 
 

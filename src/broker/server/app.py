@@ -142,9 +142,7 @@ class _Process:
         self._stop: asyncio.Future[int] = loop.create_future()
         self._descriptors = descriptors.of_this_process()
         lost = partial(self._end, EXIT_STORAGE)
-        self._parts = compose(
-            config, log_dir, opened, loop, self._descriptors, lost, variant
-        )
+        self._parts = compose(config, log_dir, opened, loop, self._descriptors, lost, variant)
         self._cluster = opened.cluster
         self._configs = self._parts.broker.configs
         self._tls: dict[str, ListenerTls] = {}  # by the names of listeners

@@ -305,7 +305,7 @@ class Composition(NamedTuple):
                 await added.before_serving()
 
 
-def compose(
+def compose(  # noqa: PLR0913, PLR0917 - what the process has before any part
     config: Config,
     log_dir: LogDir,
     opened: Opened,

@@ -15,7 +15,6 @@ import socket
 import sys
 import traceback
 from collections.abc import Iterable
-from functools import partial
 from typing import Any, Final, NoReturn
 
 from broker._native.kernel import file_ops, heap

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from broker.testing.limits import MESSAGE_BYTES_MAX, START_SECONDS, STOP_SECONDS
 
+
 class Launcher:
     """The launcher process.
 
@@ -37,7 +38,7 @@ class Launcher:
             # Nothing of the test process's terminal: Ctrl-C there ends the tests, and they this.
             self._process = subprocess.Popen(  # noqa: S603 - this Python
                 [sys.executable, "-m", "broker.testing.process", str(self.folder)],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
             )

@@ -57,7 +57,8 @@ def split(
 ) -> tuple[Fields, Fields]:
     """Return the parts of a request that are hit, and the others."""
     key = _list_name(request, _TOPICS)
-    hit_topics, other_topics = [], []
+    hit_topics: list[Fields] = []
+    other_topics: list[Fields] = []
     for topic in request[key]:
         name = _topic_name(topic, name_of)
         inner = _list_name(topic, _PARTITIONS)

@@ -83,9 +83,7 @@ class Rules:
 
 def hit(rules: Collection[Rule], places: Collection[Place]) -> list[Rule]:
     """Return the rules that hit a request with these places, and count them."""
-    found = [
-        each for each in rules if not each.has_place or any(map(each.hits_place, places))
-    ]
+    found = [each for each in rules if not each.has_place or any(map(each.hits_place, places))]
     for each in found:
         each.hits += 1
     return found
