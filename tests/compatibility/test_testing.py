@@ -166,7 +166,7 @@ def test_an_error_that_is_final_reaches_the_client_and_nothing_is_written(fresh:
 def test_an_error_of_one_partition_leaves_the_others_alone(fresh: Broker) -> None:
     fresh.create_topic("orders", partitions=2)
     client = producer(fresh, enable_idempotence=False, linger_ms=50)
-    outcomes: dict[int, KafkaError | None] = {}
+    outcomes: dict[int | None, KafkaError | None] = {}
 
     with fresh.faults.error("Produce", "INVALID_RECORD", topic="orders", partition=1):
         for each in (0, 1):

@@ -12,7 +12,7 @@ import broker
 def test_the_version_is_that_of_the_distribution() -> None:
     assert broker.__version__ == version("polylog-broker")
     with pytest.raises(AttributeError, match="'broker' has no attribute 'version'"):
-        _ = broker.version  # type: ignore[attr-defined]
+        _ = broker.version
 
 
 def test_an_import_does_not_look_it_up() -> None:

@@ -81,7 +81,7 @@ class Launcher:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-            shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)  # it does so itself, if it has started
 
     def _ask(self, message: bytes, descriptors: tuple[int, ...] = ()) -> dict[str, Any]:
         with self._lock:
