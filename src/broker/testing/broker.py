@@ -22,6 +22,7 @@ from broker.client.produce import Producer
 from broker.client.transactions import new_producer_id
 from broker.model.address import Address
 from broker.model.clock import SystemClock
+from broker.model.errors import ErrorCode, RequestError
 from broker.testing.faults import BrokerClock, Faults
 from broker.testing.launcher import Launcher, launcher
 from broker.testing.limits import (
@@ -311,13 +312,9 @@ class Broker:
         described = cluster.topics([topic])[topic]
         wanted = described.partitions if partition is None else [partition]
         places = [(topic, each) for each in wanted]
-        starts = list_offsets(cluster, dict.fromkeys(places, EARLIEST))
-        ends = list_offsets(cluster, dict.fromkeys(places, LATEST), is_committed=is_committed)
         found: list[Record] = []
         for place in places:
-            bounds = starts[place].offset, ends[place].offset
-            part = Range(topic, described.topic_id, place[1], *bounds)
-            found += _records_of(cluster, part, is_committed=is_committed)
+            found += _all_of(cluster, place, described.topic_id, is_committed=is_committed)
         return found
 
     def wait_for_records(
@@ -406,6 +403,23 @@ class Broker:
             give_up_seconds=GIVE_UP_SECONDS,
             pool=self._pool,
         )
+
+
+def _all_of(
+    cluster: Cluster, place: tuple[str, int], topic_id: str, *, is_committed: bool
+) -> list[Record]:
+    """Return the records of a partition; again if retention deletes some of them meanwhile."""
+    while True:
+        [start] = list_offsets(cluster, {place: EARLIEST}).values()
+        [end] = list_offsets(cluster, {place: LATEST}, is_committed=is_committed).values()
+        part = Range(place[0], topic_id, place[1], start.offset, end.offset)
+        try:
+            return list(_records_of(cluster, part, is_committed=is_committed))
+        except RequestError as error:
+            [now] = list_offsets(cluster, {place: EARLIEST}).values()
+            is_deleted = error.code is ErrorCode.OFFSET_OUT_OF_RANGE and now.offset > start.offset
+            if not is_deleted:
+                raise
 
 
 def _records_of(cluster: Cluster, part: Range, *, is_committed: bool) -> Iterator[Record]:
