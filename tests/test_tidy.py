@@ -60,6 +60,8 @@ MAY_USE_FILES = {
     "segments/file.py": {"open"},  # reads a log whose broker is another process, or none
     "segments/index.py": {"open"},  # the same
     "server/memory.py": {"read_text"},  # what the kernel says of control groups
+    "testing/broker.py": {"open", "read_text"},  # the log of a test's broker
+    "testing/process.py": {"open"},  # /dev/null
     "storage/log_dir.py": {"open"},  # the lock between processes
     "storage/metadata/sqlite/database.py": {"unlink"},  # SQLite's own files
     "storage/metadata/sqlite/process_locks.py": {"open"},  # locks between processes

@@ -1,5 +1,9 @@
 """A small blocking Kafka client for commands and Spark tasks: no event loop, no threads.
 
+It is internal: the command line, `broker.pipeline` and `broker.testing` use it, and it changes with
+them. Programs use a Kafka client of their own, which any broker serves; what such a client leaves
+open is public: `broker.codec` for bytes and Arrow, `broker.pipeline` for exact offset ranges.
+
     connection   one connection, one request at a time
     pool         idle connections of this process
     retry        retries, and the mapping of error codes to exceptions

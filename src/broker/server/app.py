@@ -18,7 +18,7 @@ from broker.model.errors import PolylogError, StorageError
 from broker.model.listener import ListenerConfig
 from broker.model.principal import ANONYMOUS, Principal, parse_principal
 from broker.server import descriptors
-from broker.server.composition import compose, services_of
+from broker.server.composition import Variant, compose, services_of
 from broker.server.listener import Acceptor, Listener, Throttled
 from broker.server.loop import Loop
 from broker.server.opening import Opened, open_metadata
@@ -38,20 +38,22 @@ EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits(3)
 EXIT_STORAGE = 74
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # nohup ignores SIGHUP
 
+_STANDARD = Variant()
+
 _log = logging.getLogger(__name__)
 
 # Prints where the broker listens, its configuration, and the id of its cluster; None: standalone.
 Announce: TypeAlias = Callable[[Sequence[ListenerConfig], Config, str | None], None]
 
 
-def run(config: Config, announce: Announce) -> int:
+def run(config: Config, announce: Announce, variant: Variant = _STANDARD) -> int:
     """Run a broker until SIGTERM, SIGINT or SIGHUP; return the exit code.
 
     Raises DataDirError, ConfigError (an address that cannot be bound) or StorageError when it
     cannot start.
     """
     log_dir = LogDir(config.data_dir, config.integer("node.id"))
-    return _run(config, log_dir, announce, None)
+    return _run(config, log_dir, announce, None, variant)
 
 
 def run_worker(config: Config, log_dir: LogDir, worker: "Worker", announce: Announce) -> int:
@@ -59,7 +61,13 @@ def run_worker(config: Config, log_dir: LogDir, worker: "Worker", announce: Anno
     return _run(config, log_dir, announce, worker)
 
 
-def _run(config: Config, log_dir: LogDir, announce: Announce, worker: "Worker | None") -> int:
+def _run(
+    config: Config,
+    log_dir: LogDir,
+    announce: Announce,
+    worker: "Worker | None",
+    variant: Variant = _STANDARD,
+) -> int:
     loop = Loop()
     asyncio.set_event_loop(loop)
     try:
@@ -67,7 +75,7 @@ def _run(config: Config, log_dir: LogDir, announce: Announce, worker: "Worker | 
         opened = _open_metadata(config, log_dir, loop, () if worker is None else worker.node_ids)
         if opened is None:
             return EXIT_OK
-        process = _Process(config, log_dir, opened, loop, worker)
+        process = _Process(config, log_dir, opened, loop, worker, variant)
         return loop.run_until_complete(process.run(announce))
     finally:
         log_dir.close()
@@ -127,6 +135,7 @@ class _Process:
         opened: Opened,
         loop: Loop,
         worker: "Worker | None",
+        variant: Variant,
     ) -> None:
         self._worker = worker
         self._is_alone = False  # all workers stop: nobody takes over what this one leads
@@ -138,7 +147,7 @@ class _Process:
         self._manager = of_environment()
         self._reporting: Reporting | None = None
         lost = partial(self._end, EXIT_STORAGE)
-        self._parts = compose(config, log_dir, opened, loop, self._descriptors, lost)
+        self._parts = compose(config, log_dir, opened, loop, self._descriptors, lost, variant)
         self._cluster = opened.cluster
         self._configs = self._parts.broker.configs
         self._tls: dict[str, ListenerTls] = {}  # by the names of listeners
@@ -154,7 +163,8 @@ class _Process:
         if self._manager is not None:
             self._reporting = Reporting(self._manager, self._parts.broker, self._parts.poller)
             watches.append(self._reporting)
-        self._services = services_of(self._parts, loop, watches)
+        more = [*watches, *variant.services(self._parts)]
+        self._services = services_of(self._parts, loop, more)
 
     async def run(self, announce: Announce) -> int:
         for number in _SIGNALS:

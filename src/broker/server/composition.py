@@ -47,6 +47,7 @@ from broker.core.topics.topics import Topics
 from broker.model import limits
 from broker.model.clock import Clock, SystemClock
 from broker.model.config import Config
+from broker.model.guarded_clock import MachineClock
 from broker.protocols import PROTOCOLS, log_flags
 from broker.protocols.base import Additions, WireProtocol
 from broker.server.checkpoints import Checkpoints
@@ -73,6 +74,20 @@ from broker.storage.recovery.partitions import Partitions
 if TYPE_CHECKING:
     from broker.core.security.audit import Audit
     from broker.server.cluster.cluster import Cluster
+
+
+class Variant(NamedTuple):
+    """What a broker is made with; `broker.testing` gives one whose clock and requests tests steer.
+
+    Attributes:
+        clock: the machine's.
+        protocols: in the order in which they are offered a connection.
+        services: returns what starts after all other services of a composition.
+    """
+
+    clock: MachineClock = SystemClock()
+    protocols: Sequence[Callable[[], WireProtocol]] = PROTOCOLS
+    services: "Callable[[Composition], Iterable[Service]]" = lambda _: ()
 
 
 class Storage(NamedTuple):
@@ -109,13 +124,17 @@ class Maintenance(NamedTuple):
 
 
 def open_storage(
-    config: Config, log_dir: LogDir, opened: Opened, when_lost: Callable[[], None]
+    config: Config,
+    log_dir: LogDir,
+    opened: Opened,
+    when_lost: Callable[[], None],
+    clock: MachineClock,
 ) -> Storage:
     """Read the configuration; `when_lost` is called when the data directory has failed."""
     small_files = SmallFiles(log_dir, opened.io_thread, when_lost)
     configs = BrokerConfigs(config, opened.metadata)
     confirmed_ms = configs.current.integer("polylog.clock.confirmed.ms")
-    clock_watch = ClockWatch(log_dir.own, SystemClock(), small_files.write, confirmed_ms)
+    clock_watch = ClockWatch(log_dir.own, clock, small_files.write, confirmed_ms)
     configs.when_altered(
         lambda altered: clock_watch.clock.confirm(altered.integer("polylog.clock.confirmed.ms"))
     )
@@ -194,11 +213,14 @@ def make_broker(
 
 
 def attach_protocols(
-    broker: Broker, small_files: SmallFiles, checkpoints: Checkpoints
+    broker: Broker,
+    small_files: SmallFiles,
+    checkpoints: Checkpoints,
+    protocols: Sequence[Callable[[], WireProtocol]],
 ) -> dict[WireProtocol, Additions]:
     """Make every protocol, in the order of the list; return what each adds to the broker."""
     attached = {}
-    for make in PROTOCOLS:
+    for make in protocols:
         protocol = make()
         added = attached[protocol] = protocol.attach(broker, small_files)
         if added.topic_deleted is not None:
@@ -288,19 +310,20 @@ class Composition(NamedTuple):
                 await added.before_serving()
 
 
-def compose(
+def compose(  # noqa: PLR0913, PLR0917 - what the process has before any part
     config: Config,
     log_dir: LogDir,
     opened: Opened,
     loop: Loop,
     descriptors: Shares,
     when_lost: Callable[[], None],
+    variant: Variant,
 ) -> Composition:
     """Make all parts; `when_lost` is called when the data directory has failed.
 
     Raises StorageError when the metadata store or a checkpoint cannot be read.
     """
-    storage = open_storage(config, log_dir, opened, when_lost)
+    storage = open_storage(config, log_dir, opened, when_lost, variant.clock)
     config, small_files = storage.configs.current, storage.small_files
     logs = make_logs(storage, descriptors, loop)
     if opened.cluster is not None:
@@ -327,7 +350,7 @@ def compose(
         audit=audit, quotas=quotas
     )
     broker = make_broker(storage, logs, coordinators, checkpoints, security)
-    protocols = attach_protocols(broker, small_files, checkpoints)
+    protocols = attach_protocols(broker, small_files, checkpoints, variant.protocols)
     maintenance = make_maintenance(storage, logs, checkpoints, broker.health)
     connection_limits = limit_connections(storage.configs, quotas, clock)
     waiting_logins = WaitingLogins(loop)

@@ -40,7 +40,11 @@ _MEANING = {
 
 
 class DiskWatch(Service):
-    """Applies the level of the data directory's disk to the broker."""
+    """Applies the level of the data directory's disk to the broker.
+
+    Attributes:
+        measure: returns the fields of Space for a path.
+    """
 
     name = "disk watch"
 
@@ -54,6 +58,7 @@ class DiskWatch(Service):
     ) -> None:
         """Keep what it needs; `when_changed` gets each new level, `health` also what is free."""
         self._health = health
+        self.measure: Callable[[str], tuple[int, int, int, int]] = file_ops.space
         self._path = path
         self._turn = turn
         self._io_thread = io_thread
@@ -109,7 +114,7 @@ class DiskWatch(Service):
         self._turn.retry_full()
 
     def _measure(self) -> tuple[Space, int]:
-        return Space(*file_ops.space(str(self._path))), self._reserve.size()
+        return Space(*self.measure(str(self._path))), self._reserve.size()
 
     def _decide(self, space: Space, reserved: int) -> Observation:
         has_failed, self._has_failed = self._has_failed, False

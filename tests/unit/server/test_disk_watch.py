@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from broker._native.kernel import file_ops
 from broker._native.log.turn import Turn
 from broker.core.health import Health
 from broker.core.maintenance.disk_space import Level
@@ -29,6 +28,7 @@ class Disk:
         self.reserve = path / FILE_NAME
         self.health = Health()
         self.watch = DiskWatch(path, self.turn, IoThread(), self.levels.append, self.health)
+        self.watch.measure = self.space
 
     def space(self, _path: str) -> tuple[int, int, int, int]:
         return TOTAL, self.free, 0, 0
@@ -45,7 +45,6 @@ class Disk:
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
     disk = Disk(tmp_path)
-    monkeypatch.setattr(file_ops, "space", disk.space)
     monkeypatch.setattr(limits, "DISK_LOOK_SECONDS", 0.001)
     return disk
 
