@@ -95,10 +95,14 @@ def _credentials(properties: Mapping[str, str]) -> Credentials:
 
 def _context(properties: Mapping[str, str], *, checks_host: bool) -> ssl.SSLContext:
     for store in ("ssl.truststore", "ssl.keystore"):
-        if f"{store}.location" in properties and properties.get(f"{store}.type") != "PEM":
+        is_given = any(each.startswith(f"{store}.") for each in properties)
+        if is_given and properties.get(f"{store}.type") != "PEM":
             raise ConfigError(f"{store}.type: expected PEM")
     try:
-        context = ssl.create_default_context(cafile=properties.get("ssl.truststore.location"))
+        context = ssl.create_default_context(
+            cafile=properties.get("ssl.truststore.location"),
+            cadata=properties.get("ssl.truststore.certificates"),
+        )
         context.check_hostname = checks_host
         keys = properties.get("ssl.keystore.location")
         if keys is not None:
