@@ -1,7 +1,7 @@
 """Both connectors over TLS, logged in by SCRAM, with the least ACLs that they run with."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +116,28 @@ def test_the_exactly_once_sink_writes_with_the_least_rights(
     assert values(spark.read.format(OURS).options(**reader, **committed).load()) == [*range(ROWS)]
 
 
+@contextmanager
+def log_of(spark: "SparkSession") -> Iterator[Callable[[], str]]:
+    """Yield what returns the lines that Spark's JVM has logged since, of the level DEBUG too."""
+    jvm: Any = spark._jvm
+    log4j = jvm.org.apache.logging.log4j
+    core = log4j.core
+    lines = jvm.java.io.StringWriter()
+    layout = core.layout.PatternLayout.createDefaultLayout()
+    root = log4j.LogManager.getContext(False).getConfiguration().getRootLogger()
+    name = "the lines of a test"
+    appender = core.appender.WriterAppender.createAppender(layout, None, lines, name, False, False)
+    appender.start()
+    root.addAppender(appender, log4j.Level.DEBUG, None)
+    spark.sparkContext.setLogLevel("DEBUG")
+    try:
+        yield lines.toString
+    finally:
+        spark.sparkContext.setLogLevel("WARN")
+        root.removeAppender(name)
+        appender.stop()
+
+
 def test_no_password_is_in_plans_errors_or_logs(
     locked: LockedBroker,
     connect: Connect,
@@ -126,32 +148,26 @@ def test_no_password_is_in_plans_errors_or_logs(
 ) -> None:
     locked.create_topics(topic)
     given = connect(f"{topic}-r", f"{NAMES[OURS]} source", input=topic) | {"subscribe": topic}
-    wrong = given | {"kafka.sasl.jaas.config": given["kafka.sasl.jaas.config"].replace("of", "OF")}
-    said: list[Any] = []
-    spark.sparkContext.setLogLevel("INFO")
-    try:
+    line = "kafka.sasl.jaas.config"
+    wrong = given | {line: given[line].replace("secret of", "secret for")}
+    broken = given | {line: "the secret of no module"}
+    said: list[object] = []
+
+    with log_of(spark) as logged:
         frame = spark.read.format(OURS).options(**given).load()
         frame.explain(extended=True)
         frame.collect()
-        said.append(spark._jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "cost"))
         Query(spark, given, tmp_path).run()
-        refused = spark.read.format(OURS).options(**wrong).load()
-        with pytest.raises(Exception, match="refuses") as denied:
-            refused.collect()
-        said.append(denied.value)
-        broken = wrong | {"kafka.sasl.jaas.config": "the secret OF no module"}
-        with pytest.raises(Exception, match="JAAS") as invalid:
-            spark.read.format(OURS).options(**broken).load().collect()
-        said.append(invalid.value)
-    finally:
-        spark.sparkContext.setLogLevel("WARN")
+        for options, expected in ((wrong, "refuses"), (broken, "JAAS")):
+            with pytest.raises(Exception, match=expected) as refused:
+                spark.read.format(OURS).options(**options).load().collect()
+            said.append(refused.value)
+        said.append(logged())
 
-    printed = capfd.readouterr()
-    said += [printed.out, printed.err, locked.stderr(), locked.stdout()]
-    with suppress(FileNotFoundError):
-        said += [each.read_text() for each in (tmp_path / "checkpoint").rglob("*") if each.is_file()]
-    assert "INFO" in printed.err  # Spark's log is among them
-    assert not [each for each in map(str, said) if "the secret of" in each.lower()]
+    assert "Parsing command" in logged()  # which DEBUG only has
+    said += [*capfd.readouterr(), locked.stderr(), locked.stdout()]
+    said += [each.read_bytes() for each in (tmp_path / "checkpoint").rglob("*") if each.is_file()]
+    assert not [each for each in map(str, said) if "the secret" in each]
 
 
 @pytest.mark.parametrize(
