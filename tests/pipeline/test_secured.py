@@ -41,7 +41,9 @@ def connect(locked: LockedBroker) -> Connect:
 
     def connect(user: str, *applications: str, **names: str) -> dict[str, str]:
         acls = [
-            each for name in applications for each in application_acls(name, f"User:{user}", **names)
+            each
+            for name in applications
+            for each in application_acls(name, f"User:{user}", **names)
         ]
         password = locked.create_user(user, acls)
         security = locked.java_properties(user, password)

@@ -69,9 +69,7 @@ def test_connect_copies_lines_through_a_topic_exactly_once(
     names = {"worker": f"{topic}-worker", "input": topic, "output": topic}
     names["connector"] = f"{topic}-sink"
     kinds = ("worker", "exactly-once sources", "source", "sink")
-    acls = [
-        application_acls(f"Kafka Connect: {each}", "User:connect", **names) for each in kinds
-    ]
+    acls = [application_acls(f"Kafka Connect: {each}", "User:connect", **names) for each in kinds]
     password = locked.create_user("connect", list(itertools.chain.from_iterable(acls)))
     own = locked.java_properties("connect", password)
     more = {
