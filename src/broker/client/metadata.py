@@ -59,7 +59,7 @@ class Cluster:
         pool: Pool = POOL,
         security: "SecuritySettings | None" = None,
     ) -> None:
-        """Keep the addresses without connecting; `security`: TLS and the login of all connections."""
+        """Keep the addresses; `security` is that of all connections, of which there is none yet."""
         self.bootstrap = tuple(bootstrap)
         self.client_id = client_id
         self.give_up_seconds = give_up_seconds

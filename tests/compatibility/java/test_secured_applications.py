@@ -1,4 +1,4 @@
-"""Kafka Streams and Kafka Connect over TLS, logged in by SCRAM, with the least ACLs they run with."""
+"""Kafka Streams and Kafka Connect over TLS, logged in by SCRAM, with the least of ACLs."""
 
 import itertools
 from collections import Counter

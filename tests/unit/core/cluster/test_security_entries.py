@@ -66,13 +66,9 @@ def test_a_load_tells_of_many_entries_in_steps() -> None:
     followed = Followed()
     count = 4 * security_limits.SECURITY_ENTRIES_TOLD_PER_STEP
     followed.transact(*(put(Kind.ACL, f"{number}", b"1") for number in range(count)))
-    told = [0]
+    told = [len(followed.told) for _ in followed.image.load(*followed.store.scan())]
 
-    for _ in followed.image.load(*followed.store.scan()):
-        told.append(len(followed.told))
-    told.append(len(followed.told))
-
-    steps = [after - before for before, after in itertools.pairwise(told)]
+    steps = [end - begin for begin, end in itertools.pairwise([0, *told, len(followed.told)])]
     assert sum(steps) == count
     assert max(steps) == security_limits.SECURITY_ENTRIES_TOLD_PER_STEP
 
