@@ -4,7 +4,6 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -21,6 +20,7 @@ from tests.compatibility.java.test_streams import (
 )
 from tests.compatibility.java.tools import JavaTools
 from tests.support.application_acls import application_acls
+from tests.support.broker_process import ExternalBroker
 from tests.support.locked_broker import LISTENER, LockedBroker
 
 # The first run may fetch the jars.
@@ -79,7 +79,7 @@ def test_connect_copies_lines_through_a_topic_exactly_once(
     }
     files = Files(tmp_path)
     files.append(50)
-    at = SimpleNamespace(address=address)
+    at = ExternalBroker(address)
     more["exactly.once.source.support"] = "enabled"
 
     with ConnectWorker(tmp_path, java, at, names["worker"], **more) as worker:

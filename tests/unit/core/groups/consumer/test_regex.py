@@ -60,6 +60,8 @@ def test_a_stored_pattern_that_cannot_be_compiled_is_logged_once() -> None:
 def test_topics_that_a_member_may_not_describe_are_neither_matched_nor_assigned() -> None:
     seen = topics()
     seen.put("t2", 1)
+    first = seen.get("t")
+    assert first is not None
     group = ConsumerGroup("g", ConsumerSettings(), seen)
     allowed = {"t"}
     heartbeat = ConsumerHeartbeat(
@@ -72,7 +74,7 @@ def test_topics_that_a_member_may_not_describe_are_neither_matched_nor_assigned(
         return group.state.regexes["t.*"].topics
 
     assert matched(heartbeat, 0) == ("t",)
-    assert [*group.state.current["b"].assigned] == [seen.get("t").topic_id]
+    assert [*group.state.current["b"].assigned] == [first.topic_id]
     allowed.add("t2")
     again = heartbeat._replace(member_epoch=group.state.current["b"].epoch, owned=None)
     assert matched(again, PATTERNS_AUTHORIZED_MS - 1) == ("t",)
