@@ -74,6 +74,8 @@ class Client:
             for each in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
                 self._socket.setsockopt(socket.SOL_SOCKET, each, _timeval(timeout_seconds))
             if secured is not None and secured.tls is not None:
+                # OpenSSL would ask a socket with the kernel's timeouts again and again.
+                self._socket.settimeout(timeout_seconds)
                 host = address.host if secured.checks_host else None
                 self._socket = secured.tls.wrap_socket(self._socket, server_hostname=host)
                 self._receive_flags = 0  # TLS knows no flags
