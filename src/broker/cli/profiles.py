@@ -61,14 +61,16 @@ class Connection(NamedTuple):
         from broker.model.address import parse_addresses  # noqa: PLC0415
         from broker.model.clock import SystemClock  # noqa: PLC0415
 
-        secured = None
+        security = None
         if self.command_config is not None:
-            from broker.client.secured import read_secured  # noqa: PLC0415 - imports ssl
+            from broker.client.security import read_security  # noqa: PLC0415 - imports ssl
 
-            secured = read_secured(self.command_config)
-        pool = Pool(SystemClock(), secured=secured, timeout_seconds=self.timeout_seconds)
+            security = read_security(self.command_config)
         cluster = Cluster(
-            parse_addresses(self.bootstrap_server), give_up_seconds=self.timeout_seconds, pool=pool
+            parse_addresses(self.bootstrap_server),
+            give_up_seconds=self.timeout_seconds,
+            pool=Pool(SystemClock(), timeout_seconds=self.timeout_seconds),
+            security=security,
         )
         cluster.check_reachable()
         return cluster

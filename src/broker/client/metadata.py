@@ -11,6 +11,7 @@ from broker.model.errors import ErrorCode, RequestError, Unreachable
 from broker.model.limits import CLIENT_GIVE_UP_SECONDS
 
 if TYPE_CHECKING:
+    from broker.client.security import SecuritySettings
     from broker.codec import bodies
 
 Partition = tuple[str, int]  # topic and number
@@ -59,11 +60,13 @@ class Cluster:
         client_id: str = CLIENT_ID,
         give_up_seconds: float = CLIENT_GIVE_UP_SECONDS,
         pool: Pool = POOL,
+        security: "SecuritySettings | None" = None,
     ) -> None:
-        """Keep the addresses without connecting."""
+        """Keep the addresses; `security` is that of all connections, of which there is none yet."""
         self.bootstrap = tuple(bootstrap)
         self.client_id = client_id
         self.give_up_seconds = give_up_seconds
+        self._security = security
         self._pool = pool
         self._leaders: dict[tuple[str, int], Address] = {}
 
@@ -245,7 +248,7 @@ class Cluster:
         Raises:
             PeerError, Unreachable: see Client.version, Client.request and Pool.lease.
         """
-        with self._pool.lease(address, self.client_id) as client:
+        with self._pool.lease(address, self.client_id, self._security) as client:
             version = client.version(api.name, api.versions)
             answer = client.request(api.name, version, body, as_views=api.as_views)
         return cast("ResponseT", answer)

@@ -12,15 +12,12 @@ of stores. Errors show no value of a password.
 
 import ssl
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from broker.client.sasl import CLIENT_MECHANISMS, Credentials
 from broker.model.errors import ConfigError
 from broker.model.jaas import parse_jaas
 from broker.model.listener import SecurityProtocol
-from broker.model.properties import read_properties
-from broker.model.sasl_limits import CLIENT_CONFIG_BYTES_MAX
 
 
 class Secured(NamedTuple):
@@ -35,19 +32,6 @@ class Secured(NamedTuple):
     tls: ssl.SSLContext | None = None
     checks_host: bool = True
     credentials: Credentials | None = None
-
-
-def read_secured(file: Path) -> Secured:
-    """Read a file of client settings; raise ConfigError."""
-    try:
-        with file.open("rb") as opened:
-            text = opened.read(CLIENT_CONFIG_BYTES_MAX).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}") from None
-    try:
-        return parse_secured({each.name: each.text.strip() for each in read_properties(text)})
-    except ConfigError as error:
-        raise ConfigError(f"{file}: {error}") from None
 
 
 def parse_secured(properties: Mapping[str, str]) -> Secured:
@@ -82,10 +66,14 @@ def _credentials(properties: Mapping[str, str]) -> Credentials:
 
 def _context(properties: Mapping[str, str], *, checks_host: bool) -> ssl.SSLContext:
     for store in ("ssl.truststore", "ssl.keystore"):
-        if f"{store}.location" in properties and properties.get(f"{store}.type") != "PEM":
+        is_given = any(each.startswith(f"{store}.") for each in properties)
+        if is_given and properties.get(f"{store}.type") != "PEM":
             raise ConfigError(f"{store}.type: expected PEM")
     try:
-        context = ssl.create_default_context(cafile=properties.get("ssl.truststore.location"))
+        context = ssl.create_default_context(
+            cafile=properties.get("ssl.truststore.location"),
+            cadata=properties.get("ssl.truststore.certificates"),
+        )
         context.check_hostname = checks_host
         keys = properties.get("ssl.keystore.location")
         if keys is not None:

@@ -157,7 +157,11 @@ class _Process:
 
             dialer = None if opened.cluster is None else opened.cluster.dialer
             self._tls, watch = open_tls(
-                self._configs, loop.time, dialer, self._parts.broker.security.audit
+                self._configs,
+                loop.time,
+                dialer,
+                opened.io_thread,
+                self._parts.broker.security.audit,
             )
             watches.append(watch)
         if self._manager is not None:

@@ -143,7 +143,7 @@ class Cluster:
             self.dialer.log_in_with(login_to_brokers(config, listener))
         self._listener = listener
         self._nodes = Nodes(metadata, clock.monotonic_ms, listener=listener)
-        self.links = Links(self._nodes, _links_max, self.dialer)
+        self.links = Links(self._nodes, _links_max, self.dialer, listener)
         address_of = partial(self._nodes.address_of, protocol="kafka")
         # An answer waits for those before it on its connection: requests that wait for the other
         # broker's disk have one of their own, as in Kafka.
