@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 from broker import codec
 from broker.codec import Fields
 from broker.model.address import Address
-from broker.model.errors import AccessDenied, CodecError, PeerError, PolylogError, Unreachable
+from broker.model.errors import (
+    AccessDenied,
+    CodecError,
+    PeerError,
+    PolylogError,
+    TimedOut,
+    Unreachable,
+)
 from broker.model.limits import CLIENT_TIMEOUT_SECONDS, CODEC_FRAME_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -177,8 +184,9 @@ class Client:
                 )
             answer = self._receive(size)
         except OSError as error:
-            reason = "timed out" if isinstance(error, BlockingIOError) else error
-            raise Unreachable(
+            is_late = isinstance(error, BlockingIOError)
+            reason = "timed out" if is_late else error
+            raise (TimedOut if is_late else Unreachable)(
                 f"the broker at {self.address} did not answer {api} ({reason}): see its log"
             ) from error
         try:

@@ -18,6 +18,9 @@ _AnswerT = TypeVar("_AnswerT")
 
 # Since version 4 a client can prevent that topics are created.
 _METADATA: "Api[bodies.MetadataRequest, bodies.MetadataResponse]" = Api("Metadata", range(4, 14))
+_API_VERSIONS: "Api[bodies.ApiVersionsRequest, bodies.ApiVersionsResponse]" = Api(
+    "ApiVersions", range(1)
+)
 _NO_ID = bytes(16)
 _UNKNOWN_TOPIC = 3
 # A leader answers with these if a topic was deleted, and if it does not know a new topic yet.
@@ -67,6 +70,15 @@ class Cluster:
     def __str__(self) -> str:
         """Return the addresses in the format of bootstrap.servers."""
         return ",".join(map(str, self.bootstrap))
+
+    def check_reachable(self) -> None:
+        """Return once one of the addresses has answered, without retries.
+
+        Raises:
+            Unreachable: none does.
+            AccessDenied: the login is refused.
+        """
+        self.ask_any(_API_VERSIONS, {})
 
     def topics(
         self, names: Collection[str], ids: Mapping[str, str] | None = None

@@ -9,11 +9,15 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from broker.client.connection import Client
 from broker.model.address import Address
 from broker.model.clock import Clock, SystemClock
 from broker.model.limits import CLIENT_IDLE_CONNECTIONS_MAX, CLIENT_IDLE_SECONDS
+
+if TYPE_CHECKING:
+    from broker.client.secured import Secured
 
 _Key = tuple[Address, str]
 
@@ -21,9 +25,17 @@ _Key = tuple[Address, str]
 class Pool:
     """Idle connections by address and client id; thread-safe."""
 
-    def __init__(self, clock: Clock) -> None:
-        """Start without connections."""
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        secured: "Secured | None" = None,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        """Start without connections; all have the same security and timeout, see Client."""
         self._clock = clock
+        self._secured = secured
+        self._timeout_seconds = timeout_seconds
         self._lock = threading.Lock()
         self._process = os.getpid()
         # For each connection the time of its return in ms; the last one was returned last.
@@ -36,7 +48,9 @@ class Pool:
         Raises:
             Unreachable: no connection can be made.
         """
-        client = self._take((address, client_id)) or Client(address, client_id)
+        client = self._take((address, client_id)) or Client(
+            address, client_id, self._timeout_seconds, self._secured
+        )
         try:
             yield client
         except BaseException:
