@@ -338,6 +338,11 @@ _PROCESS = (
                 " deletion by age continues. It does not confirm later steps."),
     Setting("polylog.log.level", Kind.STRING, "info", choices=("debug", "info", "warning", "error"),
             doc="Least severe event that is logged."),
+    Setting("polylog.log.format", Kind.STRING, "text", choices=("text", "logfmt", "json"),
+            doc="How a line of the log is written: for people, as key=value, or as a JSON object."),
+    Setting("polylog.stall.seconds", Kind.INT, 10, minimum=0, maximum=3_600,
+            doc="The stacks of all threads are written to stderr when nothing has been served for"
+                " so long; 0: never."),
 )
 
 _CLEANER = (

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from broker.core.broker import Broker
+from broker.core.health import Stage
 from broker.core.session import Session
 from broker.model import limits
 from broker.model.address import Address
@@ -21,6 +22,8 @@ from broker.server.composition import compose, services_of
 from broker.server.listener import Acceptor, Listener, Throttled
 from broker.server.loop import Loop
 from broker.server.opening import Opened, open_metadata
+from broker.server.reporting import Reporting
+from broker.server.service_manager import STOPPING, of_environment
 from broker.storage.log_dir import LogDir
 from broker.storage.reserve import Reserve
 
@@ -132,6 +135,8 @@ class _Process:
         self._loop = loop
         self._stop: asyncio.Future[int] = loop.create_future()
         self._descriptors = descriptors.of_this_process()
+        self._manager = of_environment()
+        self._reporting: Reporting | None = None
         lost = partial(self._end, EXIT_STORAGE)
         self._parts = compose(config, log_dir, opened, loop, self._descriptors, lost)
         self._cluster = opened.cluster
@@ -146,6 +151,9 @@ class _Process:
                 self._configs, loop.time, dialer, self._parts.broker.security.audit
             )
             watches.append(watch)
+        if self._manager is not None:
+            self._reporting = Reporting(self._manager, self._parts.broker, self._parts.poller)
+            watches.append(self._reporting)
         self._services = services_of(self._parts, loop, watches)
 
     async def run(self, announce: Announce) -> int:
@@ -161,6 +169,7 @@ class _Process:
             await services.stop()
             return self._stop.result()
         self._serve(listeners)
+        self._parts.broker.health.stage = Stage.SERVING
         bound = [
             listener.config._replace(address=address)
             for listener in listeners
@@ -177,6 +186,9 @@ class _Process:
             await self._announce(announce, bound)
             return await self._stop
         finally:
+            self._parts.broker.health.stage = Stage.STOPPING
+            if self._manager is not None:
+                self._manager.tell(STOPPING, "STATUS=stopping")
             if self._cluster is not None and not self._is_alone:
                 await self._cluster.leave(limits.DRAIN_SECONDS)
             services.cancel()
@@ -192,6 +204,8 @@ class _Process:
             cluster_id = self._log_dir.cluster_id
         if not self._stop.done():
             announce(bound, self._configs.current, cluster_id)
+            if self._reporting is not None:
+                self._reporting.is_announced = True
 
     async def _join(self, cluster: "Cluster") -> None:
         """Wait until this broker is registered, but not for one that does not start, or for etcd.

@@ -24,6 +24,7 @@ from broker.codec import compression
 from broker.core.broker import Broker
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
+from broker.core.health import Health
 from broker.core.logs.log_loader import LogLoader
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
@@ -63,6 +64,7 @@ from broker.server.requests import Requests
 from broker.server.securing import make_security
 from broker.server.services import Part, Services
 from broker.server.small_files import SmallFiles
+from broker.server.stall_watch import StallWatch
 from broker.server.waiting_logins import WaitingLogins
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
@@ -187,6 +189,7 @@ def make_broker(
         links=None if cluster is None else cluster.links,
         partition_changes=None if cluster is None else cluster.partition_changes(),
         security=security,
+        health=Health() if cluster is None else cluster.health(),
     )
 
 
@@ -204,7 +207,9 @@ def attach_protocols(
     return attached
 
 
-def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> Maintenance:
+def make_maintenance(
+    storage: Storage, logs: Logs, checkpoints: Checkpoints, health: Health
+) -> Maintenance:
     """Make the periodic work on logs; it follows the configuration and the level of the disk."""
     configs, clock, topics = storage.configs, storage.clock_watch.clock, logs.topics
     path, write = storage.log_dir.own, storage.small_files.write
@@ -234,7 +239,7 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
         logs.deletions.set_urgent(is_urgent=level >= Level.TRIM)
         cleaner.is_paused = level >= Level.REFUSE
 
-    disk_watch = DiskWatch(path, logs.turn, storage.opened.io_thread, apply_level)
+    disk_watch = DiskWatch(path, logs.turn, storage.opened.io_thread, apply_level, health)
     return Maintenance(retention, cleaner, scrub, disk_watch)
 
 
@@ -323,7 +328,7 @@ def compose(
     )
     broker = make_broker(storage, logs, coordinators, checkpoints, security)
     protocols = attach_protocols(broker, small_files, checkpoints)
-    maintenance = make_maintenance(storage, logs, checkpoints)
+    maintenance = make_maintenance(storage, logs, checkpoints, broker.health)
     connection_limits = limit_connections(storage.configs, quotas, clock)
     waiting_logins = WaitingLogins(loop)
     poller = make_poller(config, logs, protocols, loop, connection_limits, waiting_logins)
@@ -372,6 +377,7 @@ def services_of(parts: Composition, loop: Loop, more: Iterable[Service] = ()) ->
 
     return Services(
         (
+            StallWatch(config.integer("polylog.stall.seconds"), loop.time),
             Part("metadata store", stop=storage.opened.close),
             Part("partitions", stop=logs.partitions.close),
             maintenance.disk_watch,  # its stop frees the reserve, for what is still to be written

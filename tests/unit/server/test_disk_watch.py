@@ -7,6 +7,7 @@ import pytest
 
 from broker._native.kernel import file_ops
 from broker._native.log.turn import Turn
+from broker.core.health import Health
 from broker.core.maintenance.disk_space import Level
 from broker.core.scheduling.io_thread import IoThread
 from broker.model import limits
@@ -26,7 +27,8 @@ class Disk:
         self.levels: list[Level] = []
         self.turn = Turn(None)
         self.reserve = path / FILE_NAME
-        self.watch = DiskWatch(path, self.turn, IoThread(), self.levels.append)
+        self.health = Health()
+        self.watch = DiskWatch(path, self.turn, IoThread(), self.levels.append, self.health)
 
     def space(self, _path: str) -> tuple[int, int, int, int]:
         return TOTAL, self.free, 0, 0

@@ -1,0 +1,91 @@
+"""From a request to its page, and to the bytes of the response."""
+
+from collections.abc import AsyncIterator, Awaitable
+from typing import Final
+
+from broker._native.protocols.http import protocol as native
+from broker.core.access import begin, check_needs
+from broker.core.session import Session
+from broker.model.config import Config
+from broker.model.errors import RequestError
+from broker.protocols.base import Answer, Reply, WireProtocol
+from broker.protocols.http.page import TEXT, Content
+from broker.protocols.http.request import Request, parse_head
+from broker.protocols.http.table import PAGES
+
+_METHODS: Final = ("GET", "HEAD")
+_BAD_REQUEST: Final = Content(b"bad request\n", TEXT, "400 Bad Request")
+_FORBIDDEN: Final = Content(b"forbidden\n", TEXT, "403 Forbidden")
+_NOT_FOUND: Final = Content(b"not found\n", TEXT, "404 Not Found")
+_NOT_ALLOWED: Final = Content(b"GET or HEAD\n", TEXT, "405 Method Not Allowed")
+
+
+class Http(WireProtocol):
+    """The protocol."""
+
+    __slots__ = ()
+    name = "http"
+
+    def native_protocol(self, config: Config) -> native.Http:  # noqa: ARG002 (nothing of it is configured)
+        """Make its native side."""
+        return native.Http(self)
+
+    def handle(
+        self,
+        operation: int,  # noqa: ARG002 (HTTP has none)
+        version: int,  # noqa: ARG002
+        client_id: str | None,  # noqa: ARG002
+        body: bytes,
+        session: Session,
+    ) -> Reply:
+        """Serve one request; `body` is its head: the request line and the header fields."""
+        request = parse_head(body)
+        if request is None:
+            return _response(_BAD_REQUEST)
+        if request.method not in _METHODS:
+            return _response(_NOT_ALLOWED, "Allow: GET, HEAD")
+        has_body = request.method == "GET"
+        content = _content(request, session)
+        if isinstance(content, Content) and isinstance(content.body, bytes):
+            return _response(content, has_body=has_body)
+        return _later(content, has_body=has_body)
+
+
+def _content(request: Request, session: Session) -> Content | Awaitable[Content]:
+    page = PAGES.get(request.path)
+    if page is None:
+        return _NOT_FOUND
+    if page.need is not None:
+        begin(session, "http", request.path)
+        try:
+            check_needs(session, (page.need,), request)
+        except RequestError:
+            return _FORBIDDEN
+    return page.show(request, session)
+
+
+async def _later(content: Content | Awaitable[Content], *, has_body: bool) -> Answer:
+    if not isinstance(content, Content):
+        content = await content
+    if not isinstance(content.body, bytes):
+        content = content._replace(body=await _joined(content.body))
+    return _response(content, has_body=has_body)
+
+
+async def _joined(parts: AsyncIterator[bytes]) -> bytes:
+    return b"".join([part async for part in parts])
+
+
+def _response(content: Content, *headers: str, has_body: bool = True) -> Answer:
+    body = content.body
+    assert isinstance(body, bytes)
+    lines = [
+        f"HTTP/1.1 {content.status}",
+        f"Content-Type: {content.kind}",
+        f"Content-Length: {len(body)}",
+        "Cache-Control: no-store",
+        "Connection: close",
+        *headers,
+    ]
+    head = "\r\n".join([*lines, "", ""]).encode("latin-1")
+    return Answer(head + body if has_body else head, is_last=True)

@@ -1,0 +1,18 @@
+"""Every path and its page."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from broker.protocols.http import health
+from broker.protocols.http.page import Page
+
+PAGES: Final[Mapping[str, Page]] = {
+    "/": Page(health.show_ok),
+    "/health": Page(health.show_ok),
+    "/health/cluster": Page(health.show_cluster),
+    "/health/live": Page(health.show_live),
+    "/health/ready": Page(health.show_ready),
+    "/health/startup": Page(health.show_startup),
+    "/live": Page(health.show_live),
+    "/ready": Page(health.show_ready),
+}

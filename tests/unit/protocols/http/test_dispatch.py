@@ -1,0 +1,65 @@
+"""From a request to its page: who may read it, and content that is made in steps or later."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+
+import pytest
+
+from broker.core.access import on_cluster
+from broker.core.scheduling.steps import next_step
+from broker.core.security.acls import Operation
+from broker.core.session import Session
+from broker.protocols.base import Answer
+from broker.protocols.http import PROTOCOL, dispatch
+from broker.protocols.http.page import TEXT, Content, Page
+from broker.protocols.http.request import Request
+from tests.support.fakes import FakeBroker
+
+
+async def ask(broker: FakeBroker, head: str) -> bytes:
+    reply = PROTOCOL().handle(0, 0, None, head.encode(), broker.session)
+    answer = await reply if isinstance(reply, Awaitable) else reply
+    assert isinstance(answer, Answer)
+    assert answer.body is not None
+    return answer.body
+
+
+async def parts() -> AsyncIterator[bytes]:
+    yield b"a"
+    await next_step()
+    yield b"bc"
+
+
+def test_a_page_may_be_made_in_parts_and_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_parts(_: Request, __: Session) -> Content:
+        return Content(parts(), TEXT)
+
+    async def later(request: Request, _: Session) -> Content:
+        await asyncio.sleep(0)
+        return Content(request.query["x"].encode(), TEXT)
+
+    monkeypatch.setattr(dispatch, "PAGES", {"/parts": Page(in_parts), "/later": Page(later)})
+
+    async def check() -> None:
+        whole = await ask(FakeBroker(), "GET /parts HTTP/1.1")
+        assert whole.endswith(b"\r\n\r\nabc")
+        assert b"Content-Length: 3\r\n" in whole
+        head = await ask(FakeBroker(), "HEAD /parts HTTP/1.1")
+        assert head == whole.removesuffix(b"abc")
+        assert (await ask(FakeBroker(), "GET /later?x=%79 HTTP/1.1")).endswith(b"\r\n\r\ny")
+
+    asyncio.run(check())
+
+
+def test_a_page_that_needs_something_is_shown_where_nothing_is_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def show(_: Request, __: Session) -> Content:
+        return Content(b"{}")
+
+    need = on_cluster(Operation.DESCRIBE)
+    monkeypatch.setattr(dispatch, "PAGES", {"/needy": Page(show, need)})
+
+    answer = asyncio.run(ask(FakeBroker(), "GET /needy HTTP/1.1"))
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
