@@ -50,7 +50,7 @@ def _topics(cluster: Any) -> Iterable[str]:  # noqa: ANN401 - a Cluster
 def _groups(cluster: Any) -> Iterable[str]:  # noqa: ANN401 - a Cluster
     from broker.client.groups import list_groups  # noqa: PLC0415 - only when it is completed
 
-    return list_groups(cluster)
+    return [each.group for each in list_groups(cluster)]
 
 
 def _topic_settings(cluster: Any) -> Iterable[str]:  # noqa: ANN401 - a Cluster

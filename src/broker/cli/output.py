@@ -85,7 +85,26 @@ class Output:
             self._header()
         elif self.format == "table" and self._cells:
             print_table(self._columns, self._cells, self.stream, is_single=self._is_single)
+            self._cells = []
         self.stream.flush()
+
+    def end_round(self) -> None:
+        """Write what comes after the rows of a round; those of the next one follow."""
+        self.close()
+        self._count = 0
+        if self.format == "table":
+            self._print("")
+
+    def write_section(self, title: str, rows: Sequence[Row], columns: Sequence[str]) -> None:
+        """Write a table below the only row; other formats have it inside of the row."""
+        if self.format != "table":
+            return
+        self.close()
+        self._print(f"\n{title}: {'none' if not rows else len(rows)}")
+        if rows:
+            values = [plain(each) for each in rows]
+            cells = [[_cell(name, each[name]) for name in columns] for each in values]
+            print_table(columns, cells, self.stream, is_single=False)
 
     def _json(self, values: dict[str, Any]) -> None:
         text = json.dumps(values, ensure_ascii=False)

@@ -10,6 +10,11 @@
     transactions producer ids, and the transactions of one producer
     admin        creation of topics, and their settings
     coordinators the coordinator of a group or a transactional id
+    brokers      the brokers, what they support, the state of partitions and directories
+    groups       the list of groups, members, deletion, committed offsets that are set
+    lag          how far groups are behind, in records, in time and in what retention leaves
+    configs      the settings of topics, brokers and groups
+    transaction_admin   transactions from outside, and the abortion of hanging ones
 
 Every call blocks, has a timeout, and raises errors that name the address:
 
