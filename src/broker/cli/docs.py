@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import click
 
 from broker.cli.frame import Session, verb
-from broker.model.errors import PageUnknown
+from broker.model.errors import ErrorCode, RequestError
 
 _SUFFIX: Final = ".md"
 
@@ -76,7 +76,9 @@ def command(session: Session, page: str | None) -> None:
         return
     name = page.removeprefix("docs/").removesuffix(_SUFFIX)
     if name not in found:
-        raise PageUnknown(page, list(found))
+        raise RequestError(
+            ErrorCode.RESOURCE_NOT_FOUND, f"there is no page {page!r}: `broker docs` lists them"
+        )
     text = found[name].read_text(encoding="utf-8")
     session.write_text(Page(name, _title(text), text), "text")
 
