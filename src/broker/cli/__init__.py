@@ -1,9 +1,9 @@
 """The command `broker`.
 
-The parser of `broker start` is argparse, because `broker start` must answer clients 0.15 s after exec: argparse is
-imported in 5 ms, richer parsers take ten times that (measured). For the same reason each command
-imports its modules only when it runs. Nouns whose verbs are clients of a broker are commands of
-click, see frame.py.
+The parser of `broker start` is argparse, because a start must answer clients 0.15 s after exec:
+argparse is imported in 5 ms, richer parsers take five times that or more (measured). For the same
+reason each command imports its modules only when it runs. Nouns whose verbs are clients of a broker
+are commands of click, see frame.py.
 """
 
 import argparse
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from broker.cli.exit_codes import Exit, exit_code_of
+from broker.cli.exit_codes import Exit, exit_code_of, start_exit_code_of
 from broker.cli.nouns import NOUNS, WITH_MODULES
 from broker.cli.reporting import Parser
-from broker.model.errors import PolylogError, Unreachable
+from broker.model.errors import PolylogError
 from broker.model.protocol_names import PINNABLE, PROTOCOL_NAMES
 
 _COMPLETE = "_BROKER_COMPLETE"  # a shell asks what may follow the words that it has
@@ -44,9 +44,13 @@ def _run(argv: Sequence[str]) -> int:
 
         return run(import_module(f"broker.cli.{name}").NOUN, argv[1:])
     if name in WITH_MODULES:
-        module, _ = WITH_MODULES[name]
-        exit_code: int = import_module(f"broker.cli.{module}").run(argv[1:])
+        exit_code: int = import_module(f"broker.cli.{WITH_MODULES[name][0]}").run(argv[1:])
         return exit_code
+    return _run_own(argv)
+
+
+def _run_own(argv: Sequence[str]) -> int:
+    """Run `broker start`, or what has no command: --version and --help."""
     parser = _parser()
     parsed = parser.parse_args(argv)
     if parsed.version:
@@ -56,9 +60,9 @@ def _run(argv: Sequence[str]) -> int:
         return Exit.USAGE
     try:
         return _start(parsed)
-    except Unreachable as error:
+    except PolylogError as error:
         print(f"broker: {error}", file=sys.stderr)
-        return Exit.NO_STORE
+        return start_exit_code_of(error)
 
 
 def _parser() -> Parser:

@@ -5,6 +5,7 @@ what only it has: no metadata store, a data directory that cannot be used, a fai
 """
 
 from enum import IntEnum
+from typing import Self
 
 from broker.model.errors import (
     AccessDenied,
@@ -28,7 +29,7 @@ class Exit(IntEnum):
 
     meaning: str
 
-    def __new__(cls, number: int, meaning: str) -> "Exit":
+    def __new__(cls, number: int, meaning: str) -> Self:
         """Take the fields of a row below."""
         member = int.__new__(cls, number)
         member._value_ = number
@@ -45,6 +46,7 @@ class Exit(IntEnum):
     CONFLICT = (7, "it exists already, or its state does not allow this now")
     UNHEALTHY = (8, "the answer is complete, and it is that something is not well")
     NO_STORE = (69, "`broker start`: the metadata store has not answered for a minute")
+    DEFECT = (70, "`broker start`: a part of the broker has failed, which is a defect; see its log")
     DATA_DIR = (73, "the data directory cannot be used, or another broker uses it")
     STORAGE = (74, "the disk has failed or is full")
 
@@ -100,6 +102,11 @@ _BY_CODE = {
         ErrorCode.INVALID_REQUEST,
     ),
 }
+
+
+def start_exit_code_of(error: PolylogError) -> Exit:
+    """Return the exit code of a start that has failed: what it cannot reach is its store."""
+    return Exit.NO_STORE if isinstance(error, Unreachable) else exit_code_of(error)
 
 
 def exit_code_of(error: PolylogError) -> Exit:

@@ -102,12 +102,11 @@ class Verb(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of the verb, then those that all verbs have."""
-        shared = {*_CONNECTION_NAMES, "output", "help"}
         own, others = [], []
         for each in self.get_params(ctx):
             record = each.get_help_record(ctx)
             if record is not None and isinstance(each, click.Option):
-                (others if each.name in shared else own).append(record)
+                (others if is_shared(each) or each.name == "help" else own).append(record)
         for title, records in (("Options", own), ("Options of all commands", others)):
             if records:
                 with formatter.section(title):
@@ -178,7 +177,7 @@ def _connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Path(path_type=Path, dir_okay=False),
             metavar="FILE",
             envvar="BROKER_COMMAND_CONFIG",
-            help="Kafka's client settings: security.protocol, sasl.mechanism, sasl.jaas.config, ...",
+            help="Kafka's client settings: security.protocol, sasl.mechanism, ...",
         ),
         click.option(
             "--profile",
@@ -201,6 +200,11 @@ def _connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _CONNECTION_NAMES: Final = ("bootstrap_server", "command_config", "profile", "timeout")
+
+
+def is_shared(parameter: click.Parameter) -> bool:
+    """Return whether a parameter is one that all verbs have."""
+    return parameter.name in {*_CONNECTION_NAMES, "output"}
 
 
 def verb(

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import IO, Any, Final, Protocol
 
 FORMATS: Final = ("table", "json", "jsonl", "yaml", "csv", "name")
-_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./:-]*")  # a text that YAML needs no quotes for
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")  # a text that YAML needs no quotes for
 _NOT_PLAIN: Final = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNIT: Final = 1024
@@ -68,12 +68,17 @@ class Output:
         self._is_single = is_single
         self._count = 0
         self._cells: list[list[str]] = []
+        self._nested: dict[str, list[dict[str, Any]]] = {}  # rows of the only row, for a table
 
     def write(self, row: Row) -> None:
         """Write a row; a table keeps it until `close`, because its columns must fit."""
         values = plain(row)
         getattr(self, f"_{self.format}")(values)
         self._count += 1
+
+    def flush(self) -> None:
+        """Let readers see what was written; tables are written by `close`."""
+        self.stream.flush()
 
     def close(self) -> None:
         """Write what comes after the last row."""
@@ -84,7 +89,12 @@ class Output:
         elif self.format == "csv" and not self._count:
             self._header()
         elif self.format == "table" and self._cells:
-            print_table(self._columns, self._cells, self.stream, is_single=self._is_single)
+            shown = [each for each in self._columns if each not in self._nested]
+            print_table(shown, self._cells, self.stream, is_single=self._is_single)
+            for rows in self._nested.values():
+                self._print("")
+                cells = [[_cell(name, each[name]) for name in each] for each in rows]
+                print_table(tuple(rows[0]), cells, self.stream, is_single=False)
             self._cells = []
         self.stream.flush()
 
@@ -115,7 +125,6 @@ class Output:
 
     def _jsonl(self, values: dict[str, Any]) -> None:
         self._print(json.dumps(values, ensure_ascii=False))
-        self.stream.flush()
 
     def _yaml(self, values: dict[str, Any]) -> None:
         lines = _yaml_lines(values if self._is_single else [values], 0)
@@ -133,7 +142,14 @@ class Output:
         self._print(_text(next(iter(values.values()))))
 
     def _table(self, values: dict[str, Any]) -> None:
-        self._cells.append([_cell(name, values[name]) for name in self._columns])
+        if self._is_single:
+            self._nested = {
+                name: each
+                for name, each in values.items()
+                if isinstance(each, list) and each and isinstance(each[0], dict)
+            }
+        shown = [each for each in self._columns if each not in self._nested]
+        self._cells.append([_cell(name, values[name]) for name in shown])
 
     def _print(self, text: str) -> None:
         self.stream.write(text + "\n")
@@ -192,19 +208,22 @@ def _cell(name: str, value: Any) -> str:  # noqa: ANN401 - any value of a row
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int) and name.endswith(("_bytes", "bytes")):
-        return size_text(value)
-    if isinstance(value, int) and name.endswith("timestamp_ms"):
-        return time_text(value)
+    if isinstance(value, int | float):
+        return _number_cell(name, value)
+    values = value.values() if isinstance(value, dict) else value
+    if isinstance(value, str) or any(isinstance(each, dict | list) for each in values):
+        return _text(value)
+    if isinstance(value, dict):
+        return " ".join(f"{key}={_text(each)}" for key, each in value.items()) or "-"
+    return ",".join(map(_text, value)) or "-"
+
+
+def _number_cell(name: str, value: float) -> str:
     if isinstance(value, float):
         return f"{value:,.2f}"
-    if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
-        return ",".join(map(_text, value)) or "-"
-    if isinstance(value, dict) and not any(
-        isinstance(each, dict | list) for each in value.values()
-    ):
-        return " ".join(f"{key}={_text(each)}" for key, each in value.items()) or "-"
-    return _text(value)
+    if name.endswith("bytes"):
+        return size_text(value)
+    return time_text(value) if name.endswith("timestamp_ms") else str(value)
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - any value of a row
@@ -238,7 +257,6 @@ def _yaml_lines(value: Any, depth: int) -> Iterable[str]:  # noqa: ANN401 - any 
 
 
 def _yaml_scalar(value: Any) -> str:  # noqa: ANN401 - any value of a row
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and not value.endswith(":"):
-        if value.lower() not in _NOT_PLAIN:
-            return value
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _NOT_PLAIN:
+        return value
     return json.dumps(value, ensure_ascii=True)

@@ -55,10 +55,10 @@ def _reported(work: Callable[[], int]) -> int:
     try:
         return work()
     except PolylogError as error:
-        from broker.cli import exit_code_of  # noqa: PLC0415 - it imports this module
+        from broker.cli.exit_codes import start_exit_code_of  # noqa: PLC0415 - after a failure
 
         print(f"broker: {error}", file=sys.stderr)
-        return exit_code_of(error)
+        return start_exit_code_of(error)
 
 
 def _log_as(who: str) -> None:

@@ -16,7 +16,7 @@ from broker.model.address import parse_addresses
     is_local=True,
     examples=(
         "broker profile create local localhost:9092 --use",
-        "broker profile create production kafka-1:9093,kafka-2:9093 --settings production.properties",
+        "broker profile create remote kafka-1:9093,kafka-2:9093 --settings remote.properties",
     ),
 )
 @click.argument("name")

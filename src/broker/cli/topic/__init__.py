@@ -4,4 +4,24 @@ from typing import Final
 
 from broker.cli.frame import Noun
 
-NOUN: Final = Noun("topic", ("list",), __name__)
+NOUN: Final = Noun(
+    "topic",
+    (
+        "create",
+        "list",
+        "describe",
+        "alter",
+        "delete",
+        "rename",
+        "clone",
+        "trim",
+        "produce",
+        "consume",
+        "tail",
+        "search",
+        "export",
+        "import",
+        "offsets",
+    ),
+    __name__,
+)
