@@ -94,6 +94,12 @@ class BrokerProcess:
         self.expected_complaints: list[str] = []
         # The interpreter and module, unless another program is to be started.
         self.wrap: Callable[[list[str]], list[str]] = list
+        # Without settings, which both prefixes are for.
+        self.environment = {
+            name: text
+            for name, text in os.environ.items()
+            if not name.startswith(("BROKER_", "KAFKA_"))
+        }
         self._stdout = folder / "stdout.txt"
         self.error_log = folder / "stderr.txt"
         self._lines_checked = 0
@@ -117,7 +123,7 @@ class BrokerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
-                env={k: v for k, v in os.environ.items() if not k.startswith("BROKER_")},
+                env=self.environment,
             )
 
     def start(self) -> None:

@@ -73,11 +73,21 @@ def _parser() -> Parser:
         "start",
         help="run a broker in the foreground",
         description="Run a broker until SIGTERM, SIGINT or SIGHUP. A setting is taken from --set,"
-        " else from the environment (BROKER_NUM_PARTITIONS=3), else from the file, else it has its"
-        " default.",
+        " else from the environment (BROKER_NUM_PARTITIONS=3, or as in Kafka's images"
+        " KAFKA_NUM_PARTITIONS=3), else from --config, else from --kafka-properties, else it has"
+        " its default.",
     )
     start.add_argument(
-        "--config", type=Path, metavar="FILE.toml", help="read settings from this file"
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="read settings from this file: TOML, or Kafka's server.properties by its suffix",
+    )
+    start.add_argument(
+        "--kafka-properties",
+        type=Path,
+        metavar="FILE",
+        help="read a file of Kafka's settings, whatever its suffix",
     )
     start.add_argument("--data-dir", metavar="DIR", help="data directory (default: ./data)")
     start.add_argument(
@@ -107,6 +117,13 @@ def _parser() -> Parser:
     start.add_argument(
         "--check", action="store_true", help="check the configuration, print it and exit"
     )
+    start.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "json"),
+        default="table",
+        help="format of what --check prints; json has the defaults, too",
+    )
     others = {name: purpose for name, (_, purpose) in WITH_MODULES.items()}
     for name, purpose in sorted({**NOUNS, **others}.items()):
         commands.add_parser(name, help=purpose)
@@ -126,5 +143,7 @@ def _start(parsed: argparse.Namespace) -> int:
     overrides = parsed.set
     if parsed.workers is not None:
         overrides = [*overrides, f"polylog.workers={parsed.workers}"]
-    config = start.configuration(parsed.config, parsed.data_dir, parsed.listen, overrides)
-    return start.check(config) if parsed.check else start.run(config)
+    config = start.configuration(
+        parsed.config, parsed.data_dir, parsed.listen, overrides, parsed.kafka_properties
+    )
+    return start.check(config, parsed.output) if parsed.check else start.run(config)

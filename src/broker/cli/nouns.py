@@ -5,7 +5,6 @@ from typing import Final
 # Clients of a broker in the frame of frame.py: broker.cli.<noun> has NOUN.
 NOUNS: Final = {
     "bench": "measure what a running broker does, for a few seconds",
-    "client": "see who is connected",
     "cluster": "see the brokers and whether they are well",
     "config": "see, explain, check and change settings of topics, brokers, groups and users",
     "debug": "collect what helps whoever is asked for help",

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import IO, Any, Final, Protocol
 
 FORMATS: Final = ("table", "json", "jsonl", "yaml", "csv", "name")
-_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")  # a text that YAML needs no quotes for
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./:-]*")  # a text that YAML needs no quotes for
 _NOT_PLAIN: Final = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNIT: Final = 1024
@@ -95,7 +95,7 @@ class Output:
                 self._print("")
                 cells = [[_cell(name, each[name]) for name in each] for each in rows]
                 print_table(tuple(rows[0]), cells, self.stream, is_single=False)
-            self._cells = []
+            self._cells, self._nested = [], {}
         self.stream.flush()
 
     def end_round(self) -> None:
@@ -104,17 +104,6 @@ class Output:
         self._count = 0
         if self.format == "table":
             self._print("")
-
-    def write_section(self, title: str, rows: Sequence[Row], columns: Sequence[str]) -> None:
-        """Write a table below the only row; other formats have it inside of the row."""
-        if self.format != "table":
-            return
-        self.close()
-        self._print(f"\n{title}: {'none' if not rows else len(rows)}")
-        if rows:
-            values = [plain(each) for each in rows]
-            cells = [[_cell(name, each[name]) for name in columns] for each in values]
-            print_table(columns, cells, self.stream, is_single=False)
 
     def _json(self, values: dict[str, Any]) -> None:
         text = json.dumps(values, ensure_ascii=False)
@@ -208,22 +197,19 @@ def _cell(name: str, value: Any) -> str:  # noqa: ANN401 - any value of a row
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int | float):
-        return _number_cell(name, value)
-    values = value.values() if isinstance(value, dict) else value
-    if isinstance(value, str) or any(isinstance(each, dict | list) for each in values):
-        return _text(value)
-    if isinstance(value, dict):
-        return " ".join(f"{key}={_text(each)}" for key, each in value.items()) or "-"
-    return ",".join(map(_text, value)) or "-"
-
-
-def _number_cell(name: str, value: float) -> str:
+    if isinstance(value, int) and name.endswith(("_bytes", "bytes")):
+        return size_text(value)
+    if isinstance(value, int) and name.endswith("timestamp_ms"):
+        return time_text(value)
     if isinstance(value, float):
         return f"{value:,.2f}"
-    if name.endswith("bytes"):
-        return size_text(value)
-    return time_text(value) if name.endswith("timestamp_ms") else str(value)
+    if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
+        return ",".join(map(_text, value)) or "-"
+    if isinstance(value, dict) and not any(
+        isinstance(each, dict | list) for each in value.values()
+    ):
+        return " ".join(f"{key}={_text(each)}" for key, each in value.items()) or "-"
+    return _text(value)
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - any value of a row
@@ -257,6 +243,7 @@ def _yaml_lines(value: Any, depth: int) -> Iterable[str]:  # noqa: ANN401 - any 
 
 
 def _yaml_scalar(value: Any) -> str:  # noqa: ANN401 - any value of a row
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _NOT_PLAIN:
-        return value
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and not value.endswith(":"):
+        if value.lower() not in _NOT_PLAIN:
+            return value
     return json.dumps(value, ensure_ascii=True)

@@ -5,14 +5,14 @@ import logging
 import os
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from broker._native.kernel import heap
 from broker.cli.banner import banner
 from broker.model.clock import SystemClock
 from broker.model.config import Config, find_broker_setting, load, value_to_text
-from broker.model.config_sources import COMMAND_LINE
+from broker.model.config_sources import COMMAND_LINE, is_from
 from broker.model.listener import ListenerConfig
 from broker.model.secret_file import check_secret_file
 from broker.model.setting import Kind
@@ -27,7 +27,11 @@ _SECRET_FILES = (
 
 
 def configuration(
-    file: Path | None, data_dir: str | None, listen: Sequence[str] | None, overrides: Sequence[str]
+    file: Path | None,
+    data_dir: str | None,
+    listen: Sequence[str] | None,
+    overrides: Sequence[str],
+    kafka_properties: Path | None = None,
 ) -> Config:
     """Return the configuration of a command line; raise ConfigError if it is invalid."""
     options = list(overrides)
@@ -35,17 +39,33 @@ def configuration(
         options.append(f"log.dirs={data_dir}")
     if listen:
         options.append(f"listeners={','.join(listen)}")
-    config = load(options, os.environ, file)
-    if file is not None and _passwords(config, str(file)):
-        check_secret_file(file, "--config")
+    config = load(options, os.environ, file, kafka_properties)
+    for each, option in ((file, "--config"), (kafka_properties, "--kafka-properties")):
+        if each is not None and _passwords(
+            config, (at for at in config.origins.values() if is_from(at, each))
+        ):
+            check_secret_file(each, option)
     return config
 
 
-def check(config: Config) -> int:
-    """Print the settings that are not defaults and their origins; change nothing."""
+def check(config: Config, output: str = "table") -> int:
+    """Print the resulting configuration and where it was given; change nothing."""
+    if output == "json":
+        from broker.model.explanation import as_json  # noqa: PLC0415 - a start needs none of it
+
+        print(as_json(config))
+        return 0
     for name, origin in sorted(config.origins.items()):
         note = "" if find_broker_setting(name).applies else "  (has no effect in this version)"
         print(f"{name}={value_to_text(config.get(name))}  from {origin}{note}")
+    for name, origin in sorted(config.start.not_used.items()):
+        print(f"not used here: {name}  from {origin}")
+    for variable in config.start.ignored:
+        print(f"not a setting: environment {variable}")
+    for name, text in config.start.warnings:
+        print(f"warning: {name}: {text}")
+    others = sum(1 for name in config.names if not config.is_given(name))
+    print(f"{others} other settings have their defaults (-o json has them)")
     print("configuration ok")
     return 0
 
@@ -69,7 +89,8 @@ def run(config: Config) -> int:
                 "setting has no effect in this version, remove it: name=%s", name
             )
 
-    for name in _passwords(config, COMMAND_LINE):
+    _report(config)
+    for name in _passwords(config, [COMMAND_LINE]):
         logging.getLogger(__name__).warning(
             "every user of this host can read a password of the command line, give it in a file:"
             " name=%s",
@@ -98,12 +119,25 @@ def run(config: Config) -> int:
         gc.enable()
 
 
-def _passwords(config: Config, origin: str) -> list[str]:
-    """Return the password settings that were given in one place."""
+def _report(config: Config) -> None:
+    """Log once what of Kafka's configuration has no effect, and what may not be expected."""
+    start = config.start
+    log = logging.getLogger(__name__)
+    if start.not_used:
+        log.info("settings of Kafka not used here: names=%s", ",".join(sorted(start.not_used)))
+    if start.ignored:
+        log.info("variables that are no settings: names=%s", ",".join(start.ignored))
+    for name, text in start.warnings:
+        log.warning("%s: name=%s", text, name)
+
+
+def _passwords(config: Config, origins: Iterable[str]) -> list[str]:
+    """Return the password settings that were given at one of these places."""
+    places = set(origins)
     return [
         name
         for name, each in config.origins.items()
-        if each == origin and find_broker_setting(name).kind is Kind.PASSWORD
+        if each in places and find_broker_setting(name).kind is Kind.PASSWORD
     ]
 
 

@@ -10,20 +10,17 @@ Files that Kafka's own tools take with --command-config are taken as they are. P
 of stores. Errors show no value of a password.
 """
 
-import re
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from broker.client.sasl import CLIENT_MECHANISMS, Credentials
 from broker.model.errors import ConfigError
 from broker.model.jaas import parse_jaas
 from broker.model.listener import SecurityProtocol
+from broker.model.properties import read_properties
 from broker.model.sasl_limits import CLIENT_CONFIG_BYTES_MAX
-
-_CONTINUED: Final = re.compile(r"\\\r?\n[ \t]*")
-_PROPERTY: Final = re.compile(r"[ \t]*([^=:\s#!][^=:\s]*)[ \t]*[=:][ \t]*(.*)")
 
 
 class Secured(NamedTuple):
@@ -48,19 +45,9 @@ def read_secured(file: Path) -> Secured:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} cannot be read: {error}") from None
     try:
-        return parse_secured(parse_properties(text))
+        return parse_secured({each.name: each.text.strip() for each in read_properties(text)})
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """Parse NAME=VALUE lines of a Java properties file."""
-    properties = {}
-    for line in _CONTINUED.sub(" ", text).splitlines():
-        found = _PROPERTY.fullmatch(line)
-        if found is not None:
-            properties[found.group(1)] = found.group(2).strip()
-    return properties
 
 
 def parse_secured(properties: Mapping[str, str]) -> Secured:

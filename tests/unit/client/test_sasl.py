@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.client.sasl import Credentials, login
-from broker.client.secured import parse_properties, parse_secured, read_secured
+from broker.client.secured import parse_secured, read_secured
 from broker.model.errors import ConfigError, PeerError
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
@@ -84,7 +84,6 @@ def test_a_file_of_kafka_s_settings_is_read(tmp_path: Path) -> None:
     )
 
     assert read_secured(file).credentials == Credentials("PLAIN", "a", "b;c")
-    assert parse_properties("a=b=c\n!x=y\n") == {"a": "b=c"}
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,28 @@ import click
 
 from broker.cli.completion import groups
 from broker.cli.frame import Session, verb
-from broker.cli.group.partitions import (
-    LAG_COLUMNS,
-    MemberRow,
-    PartitionLag,
-    member_row,
-    partition_lags,
-)
+from broker.cli.group.partitions import member_row, partition_lags
 from broker.client.groups import describe_group
+
+
+class DescribedMember(NamedTuple):
+    """A member, with the fields of `group members`."""
+
+    member_id: str
+    client_id: str
+    host: str
+    assigned: list[str]
+
+
+class DescribedPartition(NamedTuple):
+    """A partition, with the fields of `group lag`."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end: int
+    lag: int
+    lag_seconds: float | None
 
 
 class Described(NamedTuple):
@@ -30,8 +44,8 @@ class Described(NamedTuple):
         member_count: how many members it has.
         lag: records that are not read yet, in all partitions.
         lag_seconds: the largest time lag.
-        members: as in `group members`.
-        partitions: as in `group lag`.
+        members: who has which partitions; `group members` tells more.
+        partitions: the lag of each; `group lag` tells more.
     """
 
     group: str
@@ -44,13 +58,12 @@ class Described(NamedTuple):
     member_count: int
     lag: int
     lag_seconds: float | None
-    members: list[MemberRow]
-    partitions: list[PartitionLag]
+    members: list[DescribedMember]
+    partitions: list[DescribedPartition]
 
 
 @verb(
     Described,
-    columns=Described._fields[:-2],
     is_single=True,
     examples=("broker group describe billing", "broker group describe billing -o yaml"),
 )
@@ -59,7 +72,10 @@ def command(session: Session, group: str) -> None:
     """Describe GROUP: its state, members, and the lag in each partition."""
     found = describe_group(session.cluster, group)
     lags = list(partition_lags(session.cluster, found))
-    members = [member_row(each) for each in found.members]
+    members = [
+        DescribedMember(each.member_id, each.client_id, each.host, each.assigned)
+        for each in map(member_row, found.members)
+    ]
     seconds = [each.lag_seconds for each in lags if each.lag_seconds is not None]
     session.write(
         Described(
@@ -74,8 +90,16 @@ def command(session: Session, group: str) -> None:
             sum(each.lag for each in lags),
             max(seconds, default=None),
             members,
-            lags,
+            [
+                DescribedPartition(
+                    each.topic,
+                    each.partition,
+                    each.committed,
+                    each.end,
+                    each.lag,
+                    each.lag_seconds,
+                )
+                for each in lags
+            ],
         )
     )
-    session.output.write_section("Members", members, ("member_id", "client_id", "host", "assigned"))
-    session.output.write_section("Partitions", lags, LAG_COLUMNS[1:])

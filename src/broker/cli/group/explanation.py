@@ -184,7 +184,8 @@ def _offsets(now: Facts) -> Iterator[Finding]:
                 f"raise retention.ms or retention.bytes of {key[0]}, or add consumers; the group"
                 f" goes on where auto.offset.reset says, or {seek} --to-earliest",
             )
-        elif lag.retention_percent >= _NEAR_DELETION_PERCENT and lag.committed:
+        # Retention has deleted nothing of a log that starts at 0: that log is only young.
+        elif lag.start and lag.retention_percent >= _NEAR_DELETION_PERCENT:
             yield Finding(
                 text,
                 WARNING,
