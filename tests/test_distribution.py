@@ -16,7 +16,6 @@ ROOT = Path(__file__).parent.parent
 OTHERS = re.compile(r"pip install [^\n`]*(?<![\w./-])(?:polylog|broker)(?![\w./-])")
 
 
-
 def groups() -> dict[str, list[str]]:
     """Return what only development needs, by the name of the group."""
     found: dict[str, list[str]] = pyproject()["dependency-groups"]

@@ -19,9 +19,7 @@ ONLY_LINKS = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def test_links_and_images_of_the_readme_lead_to_the_repository() -> None:
-    text = (
-        "[a](docs/a.md#b) ![c](docs/c.png) [d](#d) [e](https://example.org/e) [f](LICENSE)"
-    )
+    text = "[a](docs/a.md#b) ![c](docs/c.png) [d](#d) [e](https://example.org/e) [f](LICENSE)"
 
     shown = with_absolute_links(text, SOURCE)
 
@@ -36,7 +34,9 @@ def test_links_and_images_of_the_readme_lead_to_the_repository() -> None:
 
 def test_every_link_of_the_installed_description_is_absolute_and_its_page_exists() -> None:
     source = project()["urls"]["Source"]
-    text = str(metadata("polylog-broker")["Description"] or metadata("polylog-broker").get_payload())
+    text = str(
+        metadata("polylog-broker")["Description"] or metadata("polylog-broker").get_payload()
+    )
 
     links = ONLY_LINKS.findall(text)
 
@@ -95,17 +95,25 @@ def test_a_release_is_refused_until_tag_changelog_and_address_fit() -> None:
     right = release_check.problems(f"v{version}", source)
 
     assert wrong[0] == f"the tag is v99.0.0, the version in pyproject.toml is {version}"
-    assert len([each for each in wrong if each.endswith(f"not in {SOURCE}")]) == len(project()["urls"])
+    assert len([each for each in wrong if each.endswith(f"not in {SOURCE}")]) == len(
+        project()["urls"]
+    )
     assert set(right) <= {changelog}
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda f: f.name
+)
 def test_workflows_pin_their_actions_and_grant_nothing_by_default(file: Path) -> None:
     text = file.read_text()
 
     used = re.findall(r"uses: (\S+)", text)
     assert used
-    assert [each for each in used if not re.search(r"@(?:v\d+(\.\d+)*|release/v\d+|[0-9a-f]{40})$", each)] == []
+    assert [
+        each
+        for each in used
+        if not re.search(r"@(?:v\d+(\.\d+)*|release/v\d+|[0-9a-f]{40})$", each)
+    ] == []
     assert re.search(r"^permissions:\n  contents: read\n", text, re.MULTILINE)
     assert "secrets." not in text
     assert len(re.findall(r"timeout-minutes:", text)) == len(re.findall(r"runs-on:", text))

@@ -40,7 +40,7 @@ def _checked(line: str) -> str:
     command, code = (found[1], int(found[2])) if found else (line, 0)
     return (
         f"echo '$ {command}' | sed 's/ *#.*//'\n{command}\ncode=$?\n"
-        f'[ $code = {code} ] || {{ echo "exit code $code, expected {code}"; kill -9 %%; exit 1; }}\n'
+        f"[ $code = {code} ] || {{ echo exit code $code, expected {code}; kill -9 %%; exit 1; }}\n"
     )
 
 

@@ -1,7 +1,9 @@
-"""What must be true before a release: python -m tools.release_check TAG ADDRESS
+"""What must be true before a release.
 
-TAG is `v` and the version of pyproject.toml; CHANGELOG.md has a section of that version; the project's
-URLs lead to ADDRESS, the repository that the release comes from.
+    python -m tools.release_check TAG ADDRESS
+
+TAG is `v` and the version of pyproject.toml; CHANGELOG.md has a section of that version; the URLs of
+the project lead to ADDRESS, the repository that the release comes from.
 """
 
 import re

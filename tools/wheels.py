@@ -3,8 +3,8 @@
     python -m tools.wheels [--python PROGRAM]... [--out dist] [--twice]
 
 For each interpreter: a wheel is built, repaired for older systems by auditwheel, installed into an
-empty environment with nothing beside it, and its broker stores and returns a record. `--twice` builds
-it once more from a copy of the sources in another folder: the bytes must be the same.
+empty environment with nothing beside it, and its broker stores and returns a record. `--twice`
+builds it once more from a copy of the sources in another folder: the bytes must be the same.
 
 Two builds of the same sources give the same bytes because SOURCE_DATE_EPOCH (the time of the last
 commit, unless it is set) is the time of every file in the archive, and because CMakeLists.txt keeps
@@ -76,7 +76,9 @@ def build_of_a_copy(python: str) -> Path:
     for name in (*COPIED, "README.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md"):
         place = ROOT / name
         if place.is_dir():
-            shutil.copytree(place, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+            shutil.copytree(
+                place, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so")
+            )
         else:
             shutil.copy(place, copy)
     return build(python, copy, copy / "out")

@@ -168,9 +168,7 @@ def test_no_secret_of_a_running_broker_is_printed_logged_answered_or_stored(
     assert len(running.answers) > 20
     for parts in bundled:
         assert b"sasl.jaas.config" in parts["config.json"]
-        assert {name: canaries.found_in(part) for name, part in parts.items()} == dict.fromkeys(
-            parts, []
-        )
+        assert [name for name, part in parts.items() if canaries.found_in(part)] == []
     assert not canaries.found_in(b"\n".join(running.answers))
     assert not canaries.found_in((broker.stdout() + broker.stderr()).encode())
     stored = [file for file in broker.data_dir.rglob("*") if file.is_file()]

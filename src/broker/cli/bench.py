@@ -2,7 +2,7 @@
 
 One connection with one request in flight, so the figures are neither the most that a broker can do
 nor comparable with those of other tools: they are comparable with those of this command, on another
-machine, another disk, with other settings. `make bench` in the repository measures the broker itself.
+machine, another disk, with other settings. `make bench` in the repository measures the broker.
 """
 
 import os
@@ -89,9 +89,7 @@ class Measured(NamedTuple):
     default=64,
     help="Records of a request (default: 64).",
 )
-def command(
-    session: Session, seconds: float, record_bytes: int, batch_records: int
-) -> None:
+def command(session: Session, seconds: float, record_bytes: int, batch_records: int) -> None:
     """Measure producing and fetching with one connection, in a topic of its own that is deleted."""
     from broker.client.admin import create_topic  # noqa: PLC0415 - not needed by `--help`
     from broker.client.topics import delete_topics  # noqa: PLC0415
@@ -100,7 +98,9 @@ def command(
     create_topic(cluster, name, 1)
     try:
         with _phase(session, cluster, "produce") as phase:
-            _produce(cluster, name, phase, seconds, [(None, os.urandom(record_bytes))] * batch_records)
+            _produce(
+                cluster, name, phase, seconds, [(None, os.urandom(record_bytes))] * batch_records
+            )
         with _phase(session, cluster, "fetch") as phase:
             _fetch(cluster, cluster.existing_topics([name])[name], phase)
     finally:

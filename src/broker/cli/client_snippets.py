@@ -1,5 +1,6 @@
-"""Programs that produce and consume one record, for a listener: the banner has one, and
-`broker generate client-snippet` prints them.
+"""Programs that produce and consume one record, for a listener.
+
+The banner has one, and `broker generate client-snippet` prints them.
 
 Names of users and files are examples; whoever copies a program puts in their own.
 """
@@ -57,7 +58,10 @@ def java_settings(access: Access) -> dict[str, str]:
 
 
 def _jaas(mechanism: str) -> str:
-    modules = {"PLAIN": "plain.PlainLoginModule", "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule"}
+    modules = {
+        "PLAIN": "plain.PlainLoginModule",
+        "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule",
+    }
     module = modules.get(mechanism, "scram.ScramLoginModule")
     login = "" if mechanism == "OAUTHBEARER" else f' username="{_USER}" password="{_PASSWORD}"'
     return f"org.apache.kafka.common.security.{module} required{login};"
@@ -76,7 +80,9 @@ def python_producer(access: Access, indent: str = "") -> str:
 
 
 def _python(access: Access) -> str:
-    settings = _python_settings(access, ' | {"group.id": "readers", "auto.offset.reset": "earliest"}')
+    settings = _python_settings(
+        access, ' | {"group.id": "readers", "auto.offset.reset": "earliest"}'
+    )
     return f"""\
 # pip install confluent-kafka
 from confluent_kafka import Consumer, Producer
@@ -98,7 +104,9 @@ def _python_settings(access: Access, more: str = "") -> str:
 
 def _java(access: Access) -> str:
     pairs = {"bootstrap.servers": access.address, **java_settings(access)}
-    lines = [f"    settings.put({_quoted(name)}, {_quoted(value)});" for name, value in pairs.items()]
+    lines = [
+        f"    settings.put({_quoted(name)}, {_quoted(value)});" for name, value in pairs.items()
+    ]
     return f"""\
 // With org.apache.kafka:kafka-clients on the class path: java Hello.java
 import java.time.Duration;
@@ -116,10 +124,12 @@ public class Hello {{
 {chr(10).join(lines)}
     settings.put("group.id", "readers");
     settings.put("auto.offset.reset", "earliest");
-    try (var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {{
+    var out = new StringSerializer();
+    try (var producer = new KafkaProducer<>(settings, out, out)) {{
       producer.send(new ProducerRecord<>("{access.topic}", "hello"));
     }}
-    try (var consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {{
+    var in = new StringDeserializer();
+    try (var consumer = new KafkaConsumer<>(settings, in, in)) {{
       consumer.subscribe(List.of("{access.topic}"));
       for (int turn = 0; turn < 10; turn++) {{
         for (var record : consumer.poll(Duration.ofSeconds(1))) {{
@@ -161,7 +171,8 @@ func main() {{
 \t\tpanic(err)
 \t}}
 \tto := kafka.TopicPartition{{Topic: &topic, Partition: kafka.PartitionAny}}
-\tif err := producer.Produce(&kafka.Message{{TopicPartition: to, Value: []byte("hello")}}, nil); err != nil {{
+\tmessage := &kafka.Message{{TopicPartition: to, Value: []byte("hello")}}
+\tif err := producer.Produce(message, nil); err != nil {{
 \t\tpanic(err)
 \t}}
 \tproducer.Flush(10000)
@@ -175,7 +186,7 @@ func main() {{
 \tif err := consumer.Subscribe(topic, nil); err != nil {{
 \t\tpanic(err)
 \t}}
-\tmessage, err := consumer.ReadMessage(10 * time.Second)
+\tmessage, err = consumer.ReadMessage(10 * time.Second)
 \tif err != nil {{
 \t\tpanic(err)
 \t}}
@@ -186,7 +197,9 @@ func main() {{
 
 
 def _shell(access: Access) -> str:
-    options = "".join(f" -X '{name}={value}'" for name, value in librdkafka_settings(access).items())
+    options = "".join(
+        f" -X '{name}={value}'" for name, value in librdkafka_settings(access).items()
+    )
     return f"""\
 echo hello | kcat -b {access.address}{options} -P -t {access.topic}
 kcat -b {access.address}{options} -C -t {access.topic} -o beginning -e

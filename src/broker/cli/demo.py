@@ -79,8 +79,8 @@ class Demo(NamedTuple):
 def command(session: Session, action: str, records: int, seconds: float) -> None:
     """Produce a stream of sample orders, with a group that lags; `clean` removes both.
 
-    Without a running broker, one is started with its data in a temporary directory. On a terminal it
-    runs until Ctrl-C, elsewhere it ends with the command; its data goes with it.
+    Without a running broker, one is started with its data in a temporary directory. On a terminal
+    it runs until Ctrl-C, elsewhere it ends with the command; its data goes with it.
     """
     if action == "clean":
         _clean(session.cluster)

@@ -282,7 +282,7 @@ def pairs(values: Sequence[str], option: str) -> dict[str, str]:
 
 
 def run(noun: Noun | Verb, arguments: Sequence[str]) -> int:
-    """Run a verb of a noun, or a command that is one word; a usage error is one line that says what to do."""
+    """Run a verb of a noun, or a command of one word; a usage error is a line with what to do."""
     try:
         code: int | None = noun.main(
             args=list(arguments), prog_name=f"broker {noun.name}", standalone_mode=False

@@ -58,7 +58,9 @@ def _used() -> list[str]:
 
 
 def _name(requirement: str) -> str:
-    end = next((i for i, each in enumerate(requirement) if not (each.isalnum() or each in "-_.")), None)
+    end = next(
+        (i for i, each in enumerate(requirement) if not (each.isalnum() or each in "-_.")), None
+    )
     return requirement[:end]
 
 

@@ -92,7 +92,9 @@ def test_each_program_has_the_settings_of_the_listener(
 ) -> None:
     has_login = protocol.startswith("SASL_")
     access = Access("broker.example:9093", protocol, mechanism if has_login else "", "orders")
-    settings = (java_settings if language in {"java", "properties"} else librdkafka_settings)(access)
+    settings = (java_settings if language in {"java", "properties"} else librdkafka_settings)(
+        access
+    )
 
     text = SNIPPETS[language](access).replace('\\"', '"')
 

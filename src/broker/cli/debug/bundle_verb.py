@@ -69,7 +69,7 @@ class Bundle(NamedTuple):
     help="File of the broker's log, of which the last MiB is taken; may be repeated.",
 )
 @click.option("--offline", is_flag=True, help="Ask no broker.")
-def command(  # noqa: PLR0913, PLR0917 - options
+def command(
     session: Session,
     file: Path | None,
     data_dir: Path | None,
@@ -79,8 +79,8 @@ def command(  # noqa: PLR0913, PLR0917 - options
 ) -> None:
     """Write a file for whoever is asked for help: settings, states, metrics, limits, no secrets.
 
-    It has names of topics, groups, hosts and files, but no record and no password. Look at it before
-    you send it: tar tzf FILE.
+    It has names of topics, groups, hosts and files, but no record and no password. Look at it
+    before you send it: tar tzf FILE.
     """
     now_ms = SystemClock().wall_ms()
     place = file or Path(f"polylog-debug-{now_ms // 1000}.tar.gz")
@@ -101,12 +101,12 @@ def command(  # noqa: PLR0913, PLR0917 - options
     session.write(Bundle(str(place), place.stat().st_size, written, errors))
 
 
-def _contents(  # noqa: PLR0913, PLR0917 - the options of the command
+def _contents(
     session: Session,
     data_dir: Path | None,
     config: Path | None,
     logs: tuple[Path, ...],
-    offline: bool,  # noqa: FBT001
+    offline: bool,
     errors: dict[str, str],
 ) -> Iterator[tuple[str, bytes]]:
     yield from parts.gathered(parts.of_machine(_read), errors)
@@ -150,7 +150,7 @@ def _read(file: Path, size: int) -> bytes:
 def _created(place: Path) -> Iterator[tarfile.TarFile]:
     """Create the archive, which only its owner may read."""
     try:
-        opened = open(place, "xb", opener=_only_for_its_owner)  # noqa: PTH123, SIM115 - it has one
+        opened = open(place, "xb", opener=_only_for_its_owner)  # noqa: SIM115 - it has one
     except OSError as error:
         raise ConfigError(f"--file {place}: {error.strerror}") from None
     with opened, tarfile.open(fileobj=opened, mode="w:gz") as archive:

@@ -92,7 +92,9 @@ def of_data_dir(folder: Path) -> bytes:
     if len(lines) == FILES_MAX:
         lines.append("(there are more)")
     usage = os.statvfs(folder)
-    disk = f"disk: {usage.f_bavail * usage.f_frsize} of {usage.f_blocks * usage.f_frsize} bytes free"
+    disk = (
+        f"disk: {usage.f_bavail * usage.f_frsize} of {usage.f_blocks * usage.f_frsize} bytes free"
+    )
     inodes = f"inodes: {usage.f_favail} of {usage.f_files} free"
     return "\n".join([disk, inodes, *lines, ""]).encode()
 
@@ -150,7 +152,9 @@ def as_json(value: Any) -> bytes:  # noqa: ANN401 - rows, and mappings of them
     return json.dumps(plain(value), indent=2, default=str).encode() + b"\n"
 
 
-def gathered(parts: Iterator[tuple[str, Part]], errors: dict[str, str]) -> Iterator[tuple[str, bytes]]:
+def gathered(
+    parts: Iterator[tuple[str, Part]], errors: dict[str, str]
+) -> Iterator[tuple[str, bytes]]:
     """Yield the parts that can be had; the reasons for the others go to `errors`."""
     while True:
         try:

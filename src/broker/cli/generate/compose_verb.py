@@ -6,7 +6,7 @@ from broker.cli.frame import Session, verb
 
 # compose.yaml in the repository is this text; a test compares them.
 COMPOSE: Final = """\
-# One broker whose records stay in the volume `data`. Build the image first: docker build -t polylog .
+# One broker whose records stay in the volume `data`. First: docker build -t polylog .
 # Other machines connect to the published port of this host, by the name in ADVERTISED.
 services:
   broker:

@@ -85,9 +85,7 @@ class Unit(NamedTuple):
 def unit(program: Path, listen: str) -> str:
     """Return the unit of a program, which may be in somebody's home directory."""
     is_at_home = any(program.is_relative_to(each) for each in _HOMES)
-    return _UNIT.format(
-        program=program, listen=listen, home="read-only" if is_at_home else "yes"
-    )
+    return _UNIT.format(program=program, listen=listen, home="read-only" if is_at_home else "yes")
 
 
 @verb(
@@ -113,6 +111,6 @@ def unit(program: Path, listen: str) -> str:
     help="Address of the broker (default: localhost:9092).",
 )
 def command(session: Session, program: Path | None, listen: str) -> None:
-    """Print a unit for systemd: it restarts a broker that hangs, and gives it nothing it needs not."""
+    """Print a unit for systemd, which restarts a broker that hangs, in a sandbox."""
     found = program or Path(sys.executable).absolute().with_name("broker")
     session.write_text(Unit("/etc/systemd/system/polylog.service", unit(found, listen)), "text")
