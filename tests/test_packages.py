@@ -34,9 +34,7 @@ def test_links_and_images_of_the_readme_lead_to_the_repository() -> None:
 
 def test_every_link_of_the_installed_description_is_absolute_and_its_page_exists() -> None:
     source = project()["urls"]["Source"]
-    text = str(
-        metadata("polylog-broker")["Description"] or metadata("polylog-broker").get_payload()
-    )
+    text = str(metadata("polylog-broker").json["description"])
 
     links = ONLY_LINKS.findall(text)
 

@@ -2,8 +2,8 @@
 
     python -m tools.release_check TAG ADDRESS
 
-TAG is `v` and the version of pyproject.toml; CHANGELOG.md has a section of that version; the URLs of
-the project lead to ADDRESS, the repository that the release comes from.
+TAG is `v` and the version of pyproject.toml; CHANGELOG.md has a section of that version; the URLs
+of the project lead to ADDRESS, the repository that the release comes from.
 """
 
 import re

@@ -135,7 +135,9 @@ def _phase(session: Session, cluster: "Cluster", name: str) -> Iterator[_Phase]:
             round(counted.records / seconds, 1),
             round(counted.size_bytes / seconds),
             len(sorted_ms),
-            *(round(_quantile(sorted_ms, each), 3) for each in (0.5, 0.99, 1.0)),
+            round(_quantile(sorted_ms, 0.5), 3),
+            round(_quantile(sorted_ms, 0.99), 3),
+            round(_quantile(sorted_ms, 1.0), 3),
             round(own, 3),
             theirs,
         )

@@ -37,7 +37,7 @@ def pages() -> Mapping[str, Traversable]:
 
 
 def _below(folder: Traversable, path: str) -> dict[str, Traversable]:
-    found = {}
+    found: dict[str, Traversable] = {}
     for each in folder.iterdir():
         if each.is_dir():
             found |= _below(each, f"{path}{each.name}/")

@@ -29,6 +29,6 @@ def page(address: Address, path: str) -> Answer:
         answer = connection.getresponse()
         return Answer(answer.status, answer.read(PAGE_BYTES_MAX))
     except (OSError, HTTPException) as error:
-        raise Unreachable(f"{address}{path}: {error or type(error).__name__}") from None
+        raise Unreachable(f"{address}{path}: {str(error) or type(error).__name__}") from None
     finally:
         connection.close()

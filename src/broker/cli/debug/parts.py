@@ -76,7 +76,7 @@ def of_config(config: Config) -> bytes:
     )
 
 
-def _shown(name: str, config: Config) -> str:
+def _shown(name: str, config: Config) -> str | None:
     # The keys of a listener's own settings end with the name of the setting.
     if find_broker_setting(name).kind is Kind.PASSWORD:
         return "(left out)"
