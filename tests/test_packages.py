@@ -19,13 +19,15 @@ ONLY_LINKS = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def test_links_and_images_of_the_readme_lead_to_the_repository() -> None:
-    text = "[a](docs/a.md#b) ![c](docs/c.png) [d](#d) [e](https://example.org/e) [f](LICENSE)"
+    text = (
+        "[a](docs/cli.md#habits) ![c](docs/lag.png) [d](#d) [e](https://example.org/e) [f](LICENSE)"
+    )
 
     shown = with_absolute_links(text, SOURCE)
 
     assert ONLY_LINKS.findall(shown) == [
-        f"{SOURCE}/blob/main/docs/a.md#b",
-        f"{SOURCE}/raw/main/docs/c.png",
+        f"{SOURCE}/blob/main/docs/cli.md#habits",
+        f"{SOURCE}/raw/main/docs/lag.png",
         f"{SOURCE}/blob/main/README.md#d",
         "https://example.org/e",
         f"{SOURCE}/blob/main/LICENSE",

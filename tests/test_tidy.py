@@ -41,9 +41,9 @@ FILE_SYSCALLS = (
 FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "unlink"}
 MAY_USE_FILES = {
     "cli/audit.py": {"open"},  # the user's copy of an audit
+    "cli/cert.py": {"open", "read_bytes"},  # the user's authority and certificates
     "cli/debug/bundle_verb.py": {"open"},  # the user's bundle, and the logs in it
     "cli/docs.py": {"read_text"},  # the installed pages
-    "cli/cert.py": {"open", "read_bytes"},  # the user's authority and certificates
     "cli/user.py": {"open"},  # the files that a user has passwords in
     "cli/metadata.py": {"read_text"},  # the user's export
     "client/secured.py": {"open"},  # the user's settings of a client
