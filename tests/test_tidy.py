@@ -48,6 +48,8 @@ MAY_USE_FILES = {
     "cli/topic/export_verb.py": {"open"},  # the same
     "cli/topic/import_verb.py": {"open"},  # the same
     "cli/topic/produce_verb.py": {"open"},  # the same
+    "cli/debug/bundle_verb.py": {"open"},  # the user's bundle, and the logs in it
+    "cli/docs.py": {"read_text"},  # the installed pages
     "cli/user.py": {"open"},  # the files that a user has passwords in
     "cli/metadata.py": {"read_text"},  # the user's export
     "client/secured.py": {"open"},  # the user's settings of a client

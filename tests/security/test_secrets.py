@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -152,7 +153,7 @@ def test_a_canary_in_an_output_is_found() -> None:
 
 
 def test_no_secret_of_a_running_broker_is_printed_logged_answered_or_stored(
-    running: Running, choices: Random
+    running: Running, choices: Random, tmp_path: Path
 ) -> None:
     broker, canaries = running.broker, running.canaries
 
@@ -162,14 +163,31 @@ def test_no_secret_of_a_running_broker_is_printed_logged_answered_or_stored(
     make_tokens(running)
     speak_other_protocols(running)
     shake_hands_wrongly(running)
+    bundled = [bundle(running, tmp_path / "running.tgz", "--log", str(broker.error_log))]
     broker.stop()
+    bundled.append(bundle(running, tmp_path / "stopped.tgz", "--offline"))
 
     assert len(running.answers) > 20
+    for parts in bundled:
+        assert b"sasl.jaas.config" in parts["config.json"]
+        assert [name for name, part in parts.items() if canaries.found_in(part)] == []
     assert not canaries.found_in(b"\n".join(running.answers))
     assert not canaries.found_in((broker.stdout() + broker.stderr()).encode())
     stored = [file for file in broker.data_dir.rglob("*") if file.is_file()]
     assert stored
     assert [file.name for file in stored if canaries.found_in(file.read_bytes())] == []
+
+
+def bundle(running: Running, file: Path, *options: str) -> dict[str, bytes]:
+    """Collect what helps whoever is asked for help; return the parts of the bundle by name."""
+    broker = running.broker
+    places = ["--config", str(broker.file), "--data-dir", str(broker.data_dir), "--file", str(file)]
+    address = ["--bootstrap-server", broker.of_listener["PLAINTEXT"]]
+    command = [sys.executable, "-m", "broker", "debug", "bundle", *places, *address, *options]
+    subprocess.run(command, check=True, capture_output=True)
+    with tarfile.open(file) as archive:
+        members = {each.name.partition("/")[2]: archive.extractfile(each) for each in archive}
+        return {name: found.read() for name, found in members.items() if found is not None}
 
 
 def answered(running: Running, client: WireClient) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from broker.client.metadata import Cluster
 
 _P = ParamSpec("_P")
-_HELP_WIDTH: Final = 100
+_CONTEXT: Final = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
 
 
 class Session:
@@ -124,10 +124,7 @@ class Noun(click.Group):
         super().__init__(
             name=name,
             help=f"{purpose[0].upper()}{purpose[1:]}.",
-            context_settings={
-                "max_content_width": _HELP_WIDTH,
-                "help_option_names": ["-h", "--help"],
-            },
+            context_settings=_CONTEXT,
         )
         self._verbs = tuple(verbs)
         self._package = package
@@ -216,6 +213,7 @@ def verb(
     row: type[Row],
     *,
     examples: Sequence[str],
+    name: str | None = None,
     columns: Sequence[str] | None = None,
     is_single: bool = False,
     is_local: bool = False,
@@ -225,6 +223,7 @@ def verb(
     Args:
         row: the NamedTuple of what it prints; the first field is the name.
         examples: command lines, which the help, the documents and the tests have.
+        name: of a command that is one word; the verb of a noun is named by its module.
         columns: the fields of the table; None: all.
         is_single: it prints one row: an object, and a table of lines.
         is_local: it needs no broker, and has no options of a connection.
@@ -253,7 +252,7 @@ def verb(
         with_options = _output_options(run)
         if not is_local:
             with_options = _connection_options(with_options)
-        command = click.command(cls=Verb)(with_options)
+        command = click.command(name, cls=Verb, context_settings=_CONTEXT)(with_options)
         command.row, command.columns, command.examples = row, shown, tuple(examples)
         command.is_single, command.is_local = is_single, is_local
         return command
@@ -298,8 +297,8 @@ def pairs(values: Sequence[str], option: str) -> dict[str, str]:
     return found
 
 
-def run(noun: Noun, arguments: Sequence[str]) -> int:
-    """Run a verb of a noun; a usage error is one line that says what to do."""
+def run(noun: Noun | Verb, arguments: Sequence[str]) -> int:
+    """Run a verb of a noun, or a command of one word; a usage error is a line with what to do."""
     try:
         code: int | None = noun.main(
             args=list(arguments), prog_name=f"broker {noun.name}", standalone_mode=False

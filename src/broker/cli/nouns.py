@@ -4,13 +4,18 @@ from typing import Final
 
 # Clients of a broker in the frame of frame.py: broker.cli.<noun> has NOUN.
 NOUNS: Final = {
+    "bench": "measure what a running broker does, for a few seconds",
     "cluster": "see the brokers and whether they are well",
     "config": "see, explain, check and change settings of topics, brokers, groups and users",
-    "generate": "print files for other programs: completion for a shell",
+    "debug": "collect what helps whoever is asked for help",
+    "demo": "fill a broker with a sample stream, and say what to look at",
+    "docs": "show the documents that are installed with the broker",
+    "generate": "print files for other programs: units, compositions, clients, completion",
     "group": "see groups and their lag, set their offsets, and learn why they do not consume",
     "profile": "keep addresses and settings of brokers under a name",
     "topic": "create, look at, change, copy, read, write and delete topics",
     "txn": "see transactions, and abort those that hang",
+    "version": "print the versions of the broker and of what it uses",
 }
 # Commands with a parser of their own: broker.cli.<module> has run().
 WITH_MODULES: Final = {

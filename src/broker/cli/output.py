@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import IO, Any, Final, Literal, NamedTuple, TypeAlias
 
 FORMATS: Final = ("table", "json", "jsonl", "yaml", "csv", "name")
-_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")  # a text that YAML needs no quotes for
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./:-]*")  # a text that YAML needs no quotes for
 _NOT_PLAIN: Final = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNIT: Final = 1024
@@ -198,22 +198,19 @@ def _cell(name: str, value: Any) -> str:  # noqa: ANN401 - any value of a row
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int | float):
-        return _number_cell(name, value)
-    values = value.values() if isinstance(value, dict) else value
-    if isinstance(value, str) or any(isinstance(each, dict | list) for each in values):
-        return _text(value)
-    if isinstance(value, dict):
-        return " ".join(f"{key}={_text(each)}" for key, each in value.items()) or "-"
-    return ",".join(map(_text, value)) or "-"
-
-
-def _number_cell(name: str, value: float) -> str:
+    if isinstance(value, int) and name.endswith(("_bytes", "bytes")):
+        return size_text(value)
+    if isinstance(value, int) and name.endswith("timestamp_ms"):
+        return time_text(value)
     if isinstance(value, float):
         return f"{value:,.2f}"
-    if name.endswith("bytes"):
-        return size_text(value)
-    return time_text(value) if name.endswith("timestamp_ms") else str(value)
+    if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
+        return ",".join(map(_text, value)) or "-"
+    if isinstance(value, dict) and not any(
+        isinstance(each, dict | list) for each in value.values()
+    ):
+        return " ".join(f"{key}={_text(each)}" for key, each in value.items()) or "-"
+    return _text(value)
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - any value of a row
@@ -247,6 +244,7 @@ def _yaml_lines(value: Any, depth: int) -> Iterable[str]:  # noqa: ANN401 - any 
 
 
 def _yaml_scalar(value: Any) -> str:  # noqa: ANN401 - any value of a row
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _NOT_PLAIN:
-        return value
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and not value.endswith(":"):
+        if value.lower() not in _NOT_PLAIN:
+            return value
     return json.dumps(value, ensure_ascii=True)

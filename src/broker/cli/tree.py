@@ -28,16 +28,19 @@ def root() -> click.Group:
     return _Root("broker")
 
 
-def noun(name: str) -> Noun:
-    """Import a noun."""
-    found: Noun = import_module(f"broker.cli.{name}").NOUN
+def noun(name: str) -> Noun | Verb:
+    """Import a noun, or a command that is one word."""
+    found: Noun | Verb = import_module(f"broker.cli.{name}").NOUN
     return found
 
 
 def verbs() -> Iterator[tuple[str, Verb]]:
-    """Yield all verbs with their names, such as `topic list`."""
+    """Yield all verbs with their names, such as `topic list` and `version`."""
     for name in sorted(NOUNS):
         group = noun(name)
+        if isinstance(group, Verb):
+            yield name, group
+            continue
         context = click.Context(group, info_name=f"broker {name}")
         for each in group.list_commands(context):
             command = group.get_command(context, each)

@@ -4,4 +4,4 @@ from typing import Final
 
 from broker.cli.frame import Noun
 
-NOUN: Final = Noun("generate", ("completion",), __name__)
+NOUN: Final = Noun("generate", ("client-snippet", "completion", "compose", "systemd"), __name__)
