@@ -193,7 +193,7 @@ def time_text(timestamp_ms: int) -> str:
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _cell(name: str, value: Any) -> str:  # noqa: ANN401 - any value of a row
+def _cell(name: str, value: Any) -> str:  # noqa: ANN401, PLR0911 - a kind of value each
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -244,7 +244,7 @@ def _yaml_lines(value: Any, depth: int) -> Iterable[str]:  # noqa: ANN401 - any 
 
 
 def _yaml_scalar(value: Any) -> str:  # noqa: ANN401 - any value of a row
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and not value.endswith(":"):
-        if value.lower() not in _NOT_PLAIN:
-            return value
+    is_plain = isinstance(value, str) and _PLAIN.fullmatch(value) and not value.endswith(":")
+    if is_plain and value.lower() not in _NOT_PLAIN:
+        return str(value)
     return json.dumps(value, ensure_ascii=True)
