@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,7 +145,7 @@ def test_a_record_is_formatted(cli: CommandLine, topic: str) -> None:
 
 
 def test_json_lines_are_written_exactly(cli: CommandLine, topic: str) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "partition": 1,
             "timestamp_ms": 1_700_000_000_000,
@@ -159,7 +160,7 @@ def test_json_lines_are_written_exactly(cli: CommandLine, topic: str) -> None:
     cli("topic", "produce", topic, "--json", "-z", "gzip", stdin=lines)
 
     read = without_topic(cli, topic)
-    assert read == [{**row, "offset": number} for number, row in enumerate(rows)]
+    assert read == [row | {"offset": number} for number, row in enumerate(rows)]
     assert "line 1" in cli("topic", "produce", topic, "--json", stdin=b"{", code=2).err
 
 

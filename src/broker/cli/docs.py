@@ -80,7 +80,7 @@ def command(session: Session, page: str | None) -> None:
             ErrorCode.RESOURCE_NOT_FOUND, f"there is no page {page!r}: `broker docs` lists them"
         )
     text = found[name].read_text(encoding="utf-8")
-    session.write_text(Page(name, _title(text), text), "text")
+    session.print_text(Page(name, _title(text), text), "text")
 
 
 NOUN: Final = command

@@ -16,6 +16,6 @@ def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
     try:
         compiled = [re.compile(each) for each in patterns if not each.isidentifier()]
     except re.error as error:
-        raise ConfigError(f"{error.pattern}: not a regular expression: {error}") from None
+        raise ConfigError(f"{error.pattern!r}: not a regular expression: {error}") from None
     names = set(patterns)
     return lambda name: name in names or any(each.fullmatch(name) for each in compiled)

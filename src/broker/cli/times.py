@@ -48,7 +48,7 @@ def parse_duration(text: str) -> int:
 def duration_text(seconds: float) -> str:
     """Return a duration for people, in its two largest units."""
     left = int(seconds)
-    texts = []
+    texts: list[str] = []
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
         count, left = divmod(left, size)
         if count or (unit == "s" and not texts):

@@ -131,9 +131,11 @@ def versions(cluster: Cluster, address: Address) -> Versions:
         Unreachable: it does not respond.
         PeerError: it is older than Kafka 2.4, which has no features.
     """
-    answer = cluster.ask(
-        address, _VERSIONS, {"client_software_name": "polylog", "client_software_version": "1"}
-    )
+    body: bodies.ApiVersionsRequest = {
+        "client_software_name": "polylog",
+        "client_software_version": "1",
+    }
+    answer = cluster.ask(address, _VERSIONS, body)
     check(answer["error_code"], f"{address}: versions of APIs")
     return Versions(
         {
@@ -175,7 +177,8 @@ def log_dirs(cluster: Cluster, address: Address) -> list[LogDir]:
         RequestError: the broker refuses.
         Unreachable: it does not respond.
     """
-    answer = cluster.ask(address, _LOG_DIRS, {"topics": None})
+    body: bodies.DescribeLogDirsRequest = {"topics": None}
+    answer = cluster.ask(address, _LOG_DIRS, body)
     check(answer.get("error_code", 0), f"{address}: its data directories")
     return [
         LogDir(

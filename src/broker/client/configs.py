@@ -205,7 +205,8 @@ def list_resources(cluster: Cluster, kinds: Sequence[Kind]) -> list[Resource]:
     """
 
     def ask() -> list[Resource]:
-        address, answer = cluster.ask_any(_LIST, {"resource_types": list(kinds)})
+        body: bodies.ListConfigResourcesRequest = {"resource_types": list(kinds)}
+        address, answer = cluster.ask_any(_LIST, body)
         check(answer["error_code"], f"{address}: resources with settings")
         return sorted(
             Resource(Kind(each["resource_type"]), each["resource_name"])

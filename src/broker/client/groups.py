@@ -5,6 +5,7 @@ KIP-848); other types are listed, and described as far as DescribeGroups knows t
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker import codec
@@ -105,7 +106,7 @@ def list_groups(
     wanted_kinds = {each.casefold() for each in kinds}
     found = []
     for broker_id, address in live_brokers(cluster).items():
-        found += cluster.retried(lambda id_=broker_id, at=address: _listed(cluster, id_, at))
+        found += cluster.retried(partial(_listed, cluster, broker_id, address))
     return sorted(
         each
         for each in found
@@ -259,7 +260,8 @@ def delete_group(cluster: Cluster, group: str) -> None:
 
     def ask() -> None:
         address = coordinator(cluster, group, GROUP)
-        [result] = cluster.ask(address, _DELETE, {"groups_names": [group]})["results"]
+        body: bodies.DeleteGroupsRequest = {"groups_names": [group]}
+        [result] = cluster.ask(address, _DELETE, body)["results"]
         check(result["error_code"], f"{address}: group {group!r}")
 
     cluster.retried(ask)

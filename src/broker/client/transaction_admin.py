@@ -6,6 +6,7 @@ committed records wait for its end. `abort` writes the missing marker, as kafka-
 """
 
 from collections.abc import Collection
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.client.brokers import live_brokers
@@ -110,7 +111,7 @@ def list_transactions(
 
     found = []
     for broker_id, address in live_brokers(cluster).items():
-        found += cluster.retried(lambda id_=broker_id, at=address: ask(id_, at))
+        found += cluster.retried(partial(ask, broker_id, address))
     return sorted(found)
 
 
@@ -124,7 +125,8 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Transaction
 
     def ask() -> Transaction:
         address = coordinator(cluster, transactional_id, TRANSACTION)
-        answer = cluster.ask(address, _DESCRIBE, {"transactional_ids": [transactional_id]})
+        body: bodies.DescribeTransactionsRequest = {"transactional_ids": [transactional_id]}
+        answer = cluster.ask(address, _DESCRIBE, body)
         [found] = answer["transaction_states"]
         check(found["error_code"], f"{address}: transactional id {transactional_id!r}")
         started = found["transaction_start_time_ms"]

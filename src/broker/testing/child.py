@@ -27,7 +27,7 @@ from broker.protocols import PROTOCOLS
 from broker.server import app
 from broker.server.composition import Composition, Variant
 from broker.server.garbage_collection import bound_collections
-from broker.server.log_lines import FORMAT
+from broker.server.log_lines import write_lines_as
 from broker.testing.faulty_kafka import FaultyKafka
 from broker.testing.limits import CONTROL_BYTES
 from broker.testing.rules import Rule, Rules
@@ -161,7 +161,8 @@ def _end_with_the(launcher_pid: int) -> None:
 def _run(asked: dict[str, Any], control: socket.socket) -> int:
     os.umask(0o077)
     heap.bound_what_is_kept()
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=FORMAT)
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO)
+    write_lines_as("text")
     clock = SteeredClock(asked["step_ms"], asked["passed_ms"])
     rules = Rules()
     kafka = FaultyKafka(rules)

@@ -1,6 +1,7 @@
 """The native part of a cut: where it is, and the state of the log in memory afterwards."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,10 @@ from tests.support.native_log import Logs, appended, bases_of, batches, placed, 
 COMMIT = CommitThread(1)  # one for all tests: they wait for what they make durable
 BATCH = records(2)
 PER_SEGMENT = 3
-SETTINGS = {"segment_bytes_max": PER_SEGMENT * len(BATCH), "index_interval_bytes": 100}
+SETTINGS: dict[str, Any] = {
+    "segment_bytes_max": PER_SEGMENT * len(BATCH),
+    "index_interval_bytes": 100,
+}
 
 
 @pytest.fixture

@@ -66,4 +66,4 @@ def command(
     """Print a program that produces and consumes a record, for a listener of a broker."""
     has_login = security_protocol.startswith("SASL_")
     access = Access(address, security_protocol, mechanism if has_login else "", topic)
-    session.write_text(Snippet(language, SNIPPETS[language](access)), "snippet")
+    session.print_text(Snippet(language, SNIPPETS[language](access)), "snippet")

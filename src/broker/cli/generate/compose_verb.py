@@ -56,4 +56,4 @@ class Composition(NamedTuple):
 )
 def command(session: Session) -> None:
     """Print a compose.yaml that runs a broker in a container without a writable root."""
-    session.write_text(Composition("compose.yaml", COMPOSE), "text")
+    session.print_text(Composition("compose.yaml", COMPOSE), "text")

@@ -113,4 +113,4 @@ def unit(program: Path, listen: str) -> str:
 def command(session: Session, program: Path | None, listen: str) -> None:
     """Print a unit for systemd, which restarts a broker that hangs, in a sandbox."""
     found = program or Path(sys.executable).absolute().with_name("broker")
-    session.write_text(Unit("/etc/systemd/system/polylog.service", unit(found, listen)), "text")
+    session.print_text(Unit("/etc/systemd/system/polylog.service", unit(found, listen)), "text")
