@@ -20,7 +20,8 @@ def given(tmp_path: Path, text: str) -> Config:
 
 
 @pytest.mark.parametrize(
-    "name", [*BROKER_SETTINGS, *TOPIC_SETTINGS, *GROUP_SETTINGS, *UNUSED_SETTINGS, "log.dir"]
+    "name",
+    [*BROKER_SETTINGS, *TOPIC_SETTINGS, *GROUP_SETTINGS, *sorted(UNUSED_SETTINGS), "log.dir"],
 )
 def test_every_setting_is_explained_with_and_without_a_configuration(name: str) -> None:
     alone = explain(name)
