@@ -9,7 +9,7 @@ from broker.client.connection import Api
 from broker.client.metadata import Cluster
 from broker.client.retry import check
 from broker.model.address import Address
-from broker.model.errors import ConfigError
+from broker.model.errors import ConfigError, RequestError
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -48,6 +48,13 @@ _SOURCES: Final = (
     "group",
 )
 DEFAULT: Final = "default"
+# Settings of topics whose value for all topics is one of several of the broker's, in order of
+# precedence. Apache Kafka leaves these out of the synonyms of a topic.
+_OF_BROKER: Final[Mapping[str, Sequence[str]]] = {
+    "retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    "segment.ms": ("log.roll.ms", "log.roll.hours"),
+    "segment.jitter.ms": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+}
 # Sources of values that were set while the cluster runs.
 DYNAMIC: Final = frozenset({"topic", "broker", "every-broker", "client-metrics", "group"})
 
@@ -143,6 +150,37 @@ def describe_configs(
         return {each.name: each for each in sorted(found)}
 
     return cluster.retried(ask)
+
+
+def with_broker_values(cluster: Cluster, found: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Return the settings of a topic with the values of the broker that synonyms leave out.
+
+    Nothing is added if the broker does not tell its own settings.
+
+    Raises:
+        Unreachable: no broker responds.
+    """
+    lacking = {
+        name: _OF_BROKER[name]
+        for name, each in found.items()
+        if name in _OF_BROKER and all(other.source == "topic" for other in each.synonyms)
+    }
+    if not lacking:
+        return dict(found)
+    broker = Resource(Kind.BROKER, str(min(live_brokers(cluster))))
+    names = {name for each in lacking.values() for name in each}
+    try:
+        values = describe_configs(cluster, broker, names)
+    except RequestError:
+        return dict(found)
+    added = {
+        name: tuple(each for other in others if other in values for each in values[other].synonyms)
+        for name, others in lacking.items()
+    }
+    return {
+        name: each._replace(synonyms=each.synonyms + added.get(name, ()))
+        for name, each in found.items()
+    }
 
 
 def alter_configs(

@@ -21,6 +21,7 @@ from broker.client.configs import (
     Setting,
     alter_configs,
     describe_configs,
+    with_broker_values,
 )
 from broker.client.quotas import alter_quotas, describe_quotas
 from broker.model.errors import ConfigError
@@ -158,9 +159,12 @@ def settings(
 ) -> dict[str, Setting]:
     """Return the settings or quotas of an entity; RequestError, Unreachable, ConfigError."""
     if entity.resource is not None:
-        return describe_configs(
+        described = describe_configs(
             cluster, entity.resource, names, with_documentation=with_documentation
         )
+        if entity.resource.kind is Kind.TOPIC:
+            described = with_broker_values(cluster, described)
+        return described
     found = describe_quotas(cluster, dict(entity.quota))
     return {
         key: Setting(key, f"{value:g}", entity.own_source, "double", False, False, "", ())
