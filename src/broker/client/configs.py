@@ -5,7 +5,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.client.brokers import live_brokers
-from broker.client.connection import Api
+from broker.client.connection import Api, RequestT, ResponseT
 from broker.client.metadata import Cluster
 from broker.client.retry import check
 from broker.model.address import Address
@@ -67,6 +67,11 @@ class Kind(IntEnum):
     CLIENT_METRICS = 16
     GROUP = 32
 
+    @property
+    def text(self) -> str:
+        """Its name in texts, which is also that of its source."""
+        return self.name.lower().replace("_", "-")
+
 
 class Resource(NamedTuple):
     """What has settings; the name of a broker is its id, or EVERY_BROKER."""
@@ -76,8 +81,13 @@ class Resource(NamedTuple):
 
     def __str__(self) -> str:
         """Return it for users."""
-        kind = self.kind.name.lower().replace("_", "-")
-        return f"{kind} {self.name or 'default'}"
+        return f"{self.kind.text} {self.name or 'default'}"
+
+    @property
+    def own_source(self) -> str:
+        """The source of values that were set for it and nothing else."""
+        is_of_all = self.kind is Kind.BROKER and self.name == EVERY_BROKER
+        return "every-broker" if is_of_all else self.kind.text
 
 
 class Synonym(NamedTuple):
@@ -139,17 +149,23 @@ def describe_configs(
     }
 
     def ask() -> dict[str, Setting]:
-        place = _place(cluster, resource)
-        if place is None:
-            place, answer = cluster.ask_any(_DESCRIBE, body)
-        else:
-            answer = cluster.ask(place, _DESCRIBE, body)
+        place, answer = _ask(cluster, resource, _DESCRIBE, body)
         [result] = answer["results"]
         check(result["error_code"], _what(place, resource, result["error_message"]))
         found = [_setting(each) for each in result["configs"]]
         return {each.name: each for each in sorted(found)}
 
     return cluster.retried(ask)
+
+
+def own_configs(cluster: Cluster, resource: Resource) -> dict[str, str | None]:
+    """Return what was set for a resource itself; None is for passwords, which no broker tells.
+
+    Raises:
+        RequestError, ConfigError, Unreachable: as describe_configs.
+    """
+    found = describe_configs(cluster, resource)
+    return {name: each.value for name, each in found.items() if each.source == resource.own_source}
 
 
 def with_broker_values(cluster: Cluster, found: Mapping[str, Setting]) -> dict[str, Setting]:
@@ -222,11 +238,7 @@ def alter_configs(
     }
 
     def ask() -> None:
-        place = _place(cluster, resource)
-        if place is None:
-            place, answer = cluster.ask_any(_ALTER, body)
-        else:
-            answer = cluster.ask(place, _ALTER, body)
+        place, answer = _ask(cluster, resource, _ALTER, body)
         for each in answer["responses"]:
             check(each["error_code"], _what(place, resource, each["error_message"]))
 
@@ -254,16 +266,19 @@ def list_resources(cluster: Cluster, kinds: Sequence[Kind]) -> list[Resource]:
     return cluster.retried(ask)
 
 
-def _place(cluster: Cluster, resource: Resource) -> Address | None:
-    """Return the broker that must be asked; None: any."""
+def _ask(
+    cluster: Cluster, resource: Resource, api: Api[RequestT, ResponseT], body: RequestT
+) -> tuple[Address, ResponseT]:
+    """Ask the broker that a resource is, or any; return who answered, and what."""
     if resource.kind is not Kind.BROKER or resource.name == EVERY_BROKER:
-        return None
+        return cluster.ask_any(api, body)
     brokers = {str(number): each for number, each in live_brokers(cluster).items()}
     if resource.name not in brokers:
         raise ConfigError(
             f"{cluster}: there is no broker {resource.name}, only {', '.join(sorted(brokers))}"
         )
-    return brokers[resource.name]
+    address = brokers[resource.name]
+    return address, cluster.ask(address, api, body)
 
 
 def _what(address: Address, resource: Resource, message: str | None) -> str:

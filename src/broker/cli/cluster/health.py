@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.cli.output import size_text
-from broker.client.brokers import Broker, LogDir, PartitionState, describe, log_dirs, partitions
+from broker.client.brokers import Broker, LogDir, describe, log_dirs
 from broker.client.configs import Kind, Resource, describe_configs
+from broker.client.topics import PartitionState, partition_states
 from broker.model.errors import PeerError, RequestError, Unreachable
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def checks(cluster: "Cluster") -> list[Check]:
         Unreachable: none of the addresses responds.
     """
     found = describe(cluster)
-    states = partitions(cluster)
+    states = partition_states(cluster)
     degraded = {each.topic for each in states if len(each.isr) < len(each.replicas)}
     results = [
         *([] if found.controller_id is not None else [_no_controller()]),

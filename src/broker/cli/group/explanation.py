@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.cli.group.partitions import partition_text
+from broker.cli.partitions import partition_text
 from broker.cli.times import duration_text
 
 if TYPE_CHECKING:

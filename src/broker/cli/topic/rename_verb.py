@@ -10,7 +10,7 @@ from broker.cli.frame import Session, dry_run, verb, yes
 from broker.cli.topic.copying import CopiedTopic, copy_topic
 from broker.cli.topic.delete_verb import what_goes
 from broker.cli.topic.selection import one
-from broker.cli.topic.writing import COMPRESSIONS
+from broker.cli.topic.writing import compression_option
 from broker.client.offsets import LATEST, list_offsets
 from broker.client.topics import delete_topics
 from broker.model.errors import ErrorCode, RequestError
@@ -31,13 +31,7 @@ _NOT_KEPT = (
 )
 @click.argument("source", shell_complete=topics)
 @click.argument("target")
-@click.option(
-    "-z",
-    "--compression",
-    type=click.Choice(COMPRESSIONS),
-    default="none",
-    help="Compress batches of the copy (default: none).",
-)
+@compression_option
 @yes
 @dry_run
 def command(
