@@ -1,10 +1,11 @@
 """The pages that a broker serves over HTTP on the port of its clients: health and metrics."""
 
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import Final, NamedTuple
 
 from broker.model.address import Address
-from broker.model.errors import Unreachable
+from broker.model.errors import AccessDenied, PeerError, Unreachable
 
 _TIMEOUT_SECONDS: Final = 10
 PAGE_BYTES_MAX: Final = 8 << 20
@@ -15,6 +16,25 @@ class Answer(NamedTuple):
 
     status: int
     text: bytes
+
+
+def answered(address: Address, path: str) -> bytes:
+    """Return the text of a page of the broker at an address.
+
+    Raises:
+        Unreachable: as `page`.
+        AccessDenied: it is for users with a permission that this one has not.
+        PeerError: the broker has no such page.
+    """
+    answer = page(address, path)
+    if answer.status == HTTPStatus.FORBIDDEN:
+        raise AccessDenied(
+            f"{address}{path}: refused: whoever asks without a login must be allowed it, see"
+            " `broker acl`; or ask over a listener with a principal (polylog.principal)"
+        )
+    if answer.status != HTTPStatus.OK:
+        raise PeerError(f"{address}{path}: the broker has no such page (status {answer.status})")
+    return answer.text
 
 
 def page(address: Address, path: str) -> Answer:

@@ -28,6 +28,7 @@ from broker.storage.log_dir import DiskSpace, disk_space
 if TYPE_CHECKING:
     from broker.core.links import Links
     from broker.core.partition_changes import PartitionChanges
+    from broker.core.session import Session
 
 
 class Broker(NamedTuple):
@@ -55,6 +56,8 @@ class Broker(NamedTuple):
     links: "Links | None" = None  # to the other brokers; None: standalone
     partition_changes: "PartitionChanges | None" = None  # None: standalone
     security: Security = Security()
+    # The connections of clients, as they are now.
+    sessions: "Callable[[], Sequence[Session]]" = tuple
 
     @property
     def config(self) -> Config:

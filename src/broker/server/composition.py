@@ -41,6 +41,7 @@ from broker.core.scheduling.tasks import Tasks
 from broker.core.security import Security
 from broker.core.security.quotas.connections import ConnectionLimits
 from broker.core.service import Service
+from broker.core.session import Session
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.local_topics import LocalTopics
 from broker.core.topics.topics import Topics
@@ -181,6 +182,7 @@ def make_broker(
     coordinators: Coordinators,
     checkpoints: Checkpoints,
     security: Security,
+    sessions: Callable[[], Sequence[Session]],
 ) -> Broker:
     """Make what handlers use."""
     cluster = storage.opened.cluster
@@ -209,7 +211,14 @@ def make_broker(
         partition_changes=None if cluster is None else cluster.partition_changes(),
         security=security,
         health=Health() if cluster is None else cluster.health(),
+        sessions=sessions,
     )
+
+
+def _sessions(poller: Poller) -> Sequence[Session]:
+    """Return the connections of clients; those to other brokers have no session."""
+    every = [each.session for each in poller.connections.values()]
+    return [each for each in every if isinstance(each, Session)]
 
 
 def attach_protocols(
@@ -349,7 +358,9 @@ def compose(  # noqa: PLR0913, PLR0917 - what the process has before any part
     security = make_security(config, opened.metadata, clock, logs.table)._replace(
         audit=audit, quotas=quotas
     )
-    broker = make_broker(storage, logs, coordinators, checkpoints, security)
+    broker = make_broker(
+        storage, logs, coordinators, checkpoints, security, lambda: _sessions(poller)
+    )
     protocols = attach_protocols(broker, small_files, checkpoints, variant.protocols)
     maintenance = make_maintenance(storage, logs, checkpoints, broker.health)
     connection_limits = limit_connections(storage.configs, quotas, clock)
