@@ -41,7 +41,6 @@ from broker.core.scheduling.tasks import Tasks
 from broker.core.security import Security
 from broker.core.security.quotas.connections import ConnectionLimits
 from broker.core.service import Service
-from broker.core.session import Session
 from broker.core.topics.deletion import Deletions
 from broker.core.topics.local_topics import LocalTopics
 from broker.core.topics.topics import Topics
@@ -182,7 +181,7 @@ def make_broker(
     coordinators: Coordinators,
     checkpoints: Checkpoints,
     security: Security,
-    sessions: Callable[[], Sequence[Session]],
+    connections: Callable[[], Sequence[Connection]],
 ) -> Broker:
     """Make what handlers use."""
     cluster = storage.opened.cluster
@@ -211,14 +210,8 @@ def make_broker(
         partition_changes=None if cluster is None else cluster.partition_changes(),
         security=security,
         health=Health() if cluster is None else cluster.health(),
-        sessions=sessions,
+        connections=connections,
     )
-
-
-def _sessions(poller: Poller) -> Sequence[Session]:
-    """Return the connections of clients; those to other brokers have no session."""
-    every = [each.session for each in poller.connections.values()]
-    return [each for each in every if isinstance(each, Session)]
 
 
 def attach_protocols(
@@ -359,7 +352,12 @@ def compose(  # noqa: PLR0913, PLR0917 - what the process has before any part
         audit=audit, quotas=quotas
     )
     broker = make_broker(
-        storage, logs, coordinators, checkpoints, security, lambda: _sessions(poller)
+        storage,
+        logs,
+        coordinators,
+        checkpoints,
+        security,
+        lambda: list(poller.connections.values()),
     )
     protocols = attach_protocols(broker, small_files, checkpoints, variant.protocols)
     maintenance = make_maintenance(storage, logs, checkpoints, broker.health)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +25,9 @@ def page(sessions: int) -> dict[str, Any]:
         first.principal = Principal("User", "ada")
         first.client_id, first.wire, first.connected_ms = 'lo"ader', "kafka", 7
         first.software = ("librdkafka", "2.11.0")
-    broker.session.broker = broker.broker._replace(sessions=lambda: made)
+    to_another_broker = SimpleNamespace(session=None)
+    opened: list[Any] = [to_another_broker, *(SimpleNamespace(session=each) for each in made)]
+    broker.session.broker = broker.broker._replace(connections=lambda: opened)
 
     async def ask() -> bytes:
         reply = PROTOCOL().handle(0, 0, None, b"GET /clients HTTP/1.1", broker.session)
