@@ -69,8 +69,8 @@ def command(
 ) -> None:
     """List the connections of clients to all brokers, also that of this command.
 
-    Each broker is asked for its page /clients, which is on listeners without a login and without
-    TLS, and for those who may describe the cluster; other servers of Kafka's protocol have none.
+    Each broker is asked for its page /clients, which is on listeners without a login, and for
+    those who may describe the cluster; other servers of Kafka's protocol have none.
     """
     matches = matcher(patterns)
     now_ms = SystemClock().wall_ms()
@@ -78,7 +78,7 @@ def command(
         if each.is_fenced or wanted not in {None, each.broker_id}:
             continue
         try:
-            rows = _rows(each, now_ms)
+            rows = _rows(each, answered(each.address, _PAGE, session.cluster.tls), now_ms)
         except PolylogError as error:
             session.fail(error)
             continue
@@ -87,9 +87,8 @@ def command(
                 session.write(row)
 
 
-def _rows(broker: Broker, now_ms: int) -> list[ConnectedClient]:
+def _rows(broker: Broker, text: bytes, now_ms: int) -> list[ConnectedClient]:
     """Return the clients of a broker, those that are connected longest first."""
-    text = answered(broker.address, _PAGE)
     try:
         page = json.loads(text)
         rows = [

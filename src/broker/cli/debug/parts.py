@@ -126,7 +126,7 @@ def of_cluster(cluster: "Cluster") -> Iterator[tuple[str, Part]]:
         yield f"{at}/settings.json", lambda at=at: _settings(cluster, at)  # type: ignore[misc]
         yield f"{at}/log-dirs.json", lambda to=address: as_json(log_dirs(cluster, to))  # type: ignore[misc]
         for path in _PAGES:
-            yield f"{at}{path}.txt", lambda to=address, path=path: _page(to, path)  # type: ignore[misc]
+            yield f"{at}{path}.txt", lambda to=address, path=path: _page(cluster, to, path)  # type: ignore[misc]
 
 
 def _settings(cluster: "Cluster", at: str) -> bytes:
@@ -143,8 +143,8 @@ def _settings(cluster: "Cluster", at: str) -> bytes:
     )
 
 
-def _page(address: Address, path: str) -> bytes:
-    answer = page(address, path)
+def _page(cluster: "Cluster", address: Address, path: str) -> bytes:
+    answer = page(address, path, cluster.tls)
     return f"status: {answer.status}\n".encode() + answer.text
 
 

@@ -11,6 +11,8 @@ from broker.client.brokers import Broker, describe, versions
 from broker.model.errors import PolylogError, Unreachable
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from broker.client.metadata import Cluster
 
 _PAGE: Final = "/health/cluster"
@@ -26,7 +28,7 @@ def broker_checks(cluster: "Cluster") -> Iterator[Check]:
             yield Check("broker", PROBLEM, name, reason, fix)
             continue
         yield _reached(cluster, name, each)
-        yield from _health(name, each)
+        yield from _health(name, each, cluster.tls)
 
 
 def _reached(cluster: "Cluster", name: str, broker: Broker) -> Check:
@@ -44,14 +46,14 @@ def _reached(cluster: "Cluster", name: str, broker: Broker) -> Check:
     return Check("advertised", OK, name, f"{reason} {len(found.apis)} of Kafka's APIs", "")
 
 
-def _health(name: str, broker: Broker) -> Iterator[Check]:
+def _health(name: str, broker: Broker, tls: "SSLContext | None") -> Iterator[Check]:
     try:
-        answer = page(broker.address, _PAGE)
+        answer = page(broker.address, _PAGE, tls)
         is_well = answer.status == HTTPStatus.OK
         reasons = () if is_well else json.loads(answer.text)["reasons"]
         found = [(each["reason"], each["count"], each["hint"]) for each in reasons]
     except (Unreachable, ValueError, KeyError, TypeError):
-        reason = f"its page {_PAGE} does not answer: it is on listeners without TLS and login"
+        reason = f"its page {_PAGE} does not answer: it is on listeners without a login"
         fix = "ask over such a listener; other servers of Kafka's protocol have no page"
         yield Check("health", WARNING, name, reason, fix)
         return
