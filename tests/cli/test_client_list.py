@@ -41,5 +41,5 @@ def test_a_very_long_client_id_is_shown_in_part(cli: CommandLine, broker: Broker
     assert row["client_id"] == name[:255]
 
 
-def test_a_broker_that_may_not_be_asked_is_named(cli: CommandLine) -> None:
-    assert cli("client", "list", "--broker", "99").rows == []
+def test_a_broker_that_does_not_exist_is_not_found(cli: CommandLine) -> None:
+    assert "there is no broker 99, only 1" in cli("client", "list", "--broker", "99", code=3).err

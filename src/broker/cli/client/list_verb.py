@@ -11,7 +11,7 @@ from broker.cli.http_pages import answered
 from broker.cli.patterns import matcher
 from broker.client.brokers import Broker, describe
 from broker.model.clock import SystemClock
-from broker.model.errors import PeerError, PolylogError
+from broker.model.errors import ErrorCode, PeerError, PolylogError, RequestError
 
 _PAGE = "/clients"
 
@@ -74,9 +74,15 @@ def command(
     """
     matches = matcher(patterns)
     now_ms = SystemClock().wall_ms()
-    for each in describe(session.cluster).brokers:
-        if each.is_fenced or wanted not in {None, each.broker_id}:
-            continue
+    brokers = [each for each in describe(session.cluster).brokers if not each.is_fenced]
+    chosen = [each for each in brokers if wanted in {None, each.broker_id}]
+    if not chosen:
+        raise RequestError(
+            ErrorCode.RESOURCE_NOT_FOUND,
+            f"{session.cluster}: there is no broker {wanted}, only"
+            f" {', '.join(str(each.broker_id) for each in brokers)}",
+        )
+    for each in chosen:
         try:
             rows = _rows(each, answered(each.address, _PAGE, session.cluster.tls), now_ms)
         except PolylogError as error:

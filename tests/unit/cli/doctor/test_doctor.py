@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from broker._native.kernel import file_ops
 from broker.cli import main
 from broker.cli.doctor import directory, machine
+from broker.cli.doctor.directory import _synced_ms as synced_ms
 from broker.cli.exit_codes import Exit
 from broker.model.clock import SystemClock
 from broker.model.clock_guard import ClockState, Reading
@@ -37,6 +37,12 @@ def doctor(capsys: pytest.CaptureFixture[str]) -> Doctor:
         return [each for each in rows if each["check"] == check]
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test depends on how busy the disk is."""
+    monkeypatch.setattr(directory, "_synced_ms", lambda *_: 1.0)
 
 
 @pytest.fixture
@@ -169,7 +175,13 @@ def refused(*_: object) -> None:
     raise Unreachable("not HTTP")
 
 
-def test_an_advertised_name_that_is_not_known_is_found(doctor: Doctor, tmp_path: Path) -> None:
+def test_an_advertised_name_that_is_not_known_is_found(
+    doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
     file = config_of(
         tmp_path,
         f"listeners=PLAINTEXT://127.0.0.1:{free_port()}",
@@ -255,11 +267,18 @@ def test_a_slow_disk_is_found(
     assert not list(tmp_path.iterdir())
 
 
+def test_the_time_until_a_write_is_on_the_disk_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    assert synced_ms(tmp_path / "file", 0) > 0
+    assert (tmp_path / "file").stat().st_size == 4096
+
+
 def test_a_disk_that_fails_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object) -> float:
         raise StorageError(os.strerror(errno.EIO))
 
-    monkeypatch.setattr(file_ops, "sync_file", fails)
+    monkeypatch.setattr(directory, "_synced_ms", fails)
 
     [row] = [each for each in directory.directory_checks(tmp_path, None, 0) if each[0] == "fsync"]
 
