@@ -81,7 +81,7 @@ def test_nothing_is_wrong_with_a_sound_machine(doctor: Doctor, folder: Path) -> 
 def test_a_low_limit_of_open_files_is_found(
     monkeypatch: pytest.MonkeyPatch, hard: int, severity: str
 ) -> None:
-    monkeypatch.setattr(machine.resource, "getrlimit", lambda _: (64, hard))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, hard))
 
     [row] = [each for each in machine.machine_checks() if each.check == "descriptors"]
 
@@ -248,7 +248,7 @@ def test_a_disk_that_is_nearly_full_is_found(
     real = os.statvfs(tmp_path)
     faked = [*real]
     faked[2], faked[4] = 100, free  # f_blocks, f_bavail
-    monkeypatch.setattr(directory.os, "statvfs", lambda _: os.statvfs_result(faked))
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(faked))
 
     rows = directory.directory_checks(tmp_path, None, 0)
 
