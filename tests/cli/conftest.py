@@ -22,7 +22,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def cli(broker: Broker, tmp_path: Path) -> CommandLine:
     """Commands for the broker, without profiles of the user."""
-    return CommandLine(str(broker.address), {"XDG_CONFIG_HOME": str(tmp_path / "config")})
+    folders = {"XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state"}
+    return CommandLine(
+        str(broker.address), {name: str(tmp_path / each) for name, each in folders.items()}
+    )
 
 
 @pytest.fixture

@@ -7,15 +7,43 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from broker.cli.tree import verbs
 from tests.support.command_line import CommandLine
 
 VERBS = dict(verbs())
 COMPLETION_CPU_S = 0.15
-# How each verb is called; {topic} exists and has a record, {folder} is empty.
+# How each verb is called; {topic} exists and has a record, which {group} has read; a transaction of
+# {transaction} is open; {folder} has files of records, of settings, and of nothing.
 CALLS = {
+    "bench": "--seconds 0.2",
+    "cluster health": "",
+    "cluster info": "",
+    "config apply": "{folder}/settings.json --dry-run",
+    "config diff": "topic/{topic}",
+    "config explain": "retention.ms",
+    "config export": "topic/{topic}",
+    "config get": "retention.ms --topic {topic}",
+    "config lint": "{folder}/server.properties",
+    "config list": "--topic {topic} --all",
+    "config set": "retention.ms=90000000 --topic {topic} --dry-run",
+    "config unset": "retention.ms --topic {topic} --dry-run",
+    "debug bundle": "--file {folder}/bundle.tar.gz",
+    "demo": "--records 10 --seconds 1",
+    "docs": "",
+    "generate client-snippet": "",
     "generate completion": "bash",
+    "generate compose": "",
+    "generate systemd": "",
+    "group delete": "{group} --yes",
+    "group describe": "{group}",
+    "group explain": "{group} --wait 0",
+    "group lag": "{group}",
+    "group list": "{group}",
+    "group members": "{group}",
+    "group seek": "{group} --to-earliest",
+    "group undo": "{group}",
     "profile create": "x localhost:1",
     "profile delete": "local",
     "profile list": "",
@@ -36,7 +64,14 @@ CALLS = {
     "topic search": "{topic} rec",
     "topic tail": "{topic} --no-follow",
     "topic trim": "{topic} --keep 0 --yes",
+    "txn abort": "{topic}:0 --dry-run",
+    "txn describe": "{transaction}",
+    "txn list": "{transaction}",
+    "txn producers": "{topic}",
+    "version": "",
 }
+WITHOUT_ROWS = {"group members"}  # it has none
+EXIT_CODES = {"config lint": 1, "group explain": 8}  # what they find is a problem
 
 
 def test_every_verb_is_called_here() -> None:
@@ -50,13 +85,43 @@ def test_a_verb_prints_json_with_the_fields_of_its_documentation(
     cli("topic", "produce", topic, stdin=b"record\n")
     cli("profile", "create", "local", cli.address)
     (tmp_path / "empty.jsonl").touch()
-    words = CALLS[name].format(topic=topic, folder=tmp_path).split()
+    (tmp_path / "server.properties").write_text("num.partition=3\n")
+    named = {"topic": topic, "folder": tmp_path}
+    if "{group}" in CALLS[name]:
+        named["group"] = f"{topic}-readers"
+        cli("topic", "consume", topic, "-e", "-g", f"{topic}-readers")
+    if name == "group undo":
+        cli("group", "seek", f"{topic}-readers", "--to-earliest")
+    if name == "config apply":
+        cli("config", "set", "retention.ms=90000000", "--topic", topic)
+        settings = cli("config", "export", f"topic/{topic}", "-o", "json").text
+        (tmp_path / "settings.json").write_text(settings.replace("90000000", "80000000"))
+    if name in {"config diff", "config export", "config unset"}:
+        cli("config", "set", "retention.ms=90000000", "--topic", topic)
+    producer = None
+    if name.startswith("txn"):
+        named["transaction"] = f"{topic}-transaction"
+        producer = Producer(
+            {"bootstrap.servers": cli.address, "transactional.id": f"{topic}-transaction"}
+        )
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce(topic, b"open", partition=0)
+        producer.flush(30)
+    words = CALLS[name].format_map(named).split()
+    if name == "txn abort":
+        producers = json.loads(cli("txn", "producers", f"{topic}:0", "--open", "-o", "json").out)
+        words += ["--producer-id", str(producers[0]["producer_id"])]
 
-    found = json.loads(cli(*name.split(), *words, "-o", "json", stdin=b"one\ntwo\n").out)
+    code = EXIT_CODES.get(name, 0)
+    ended = cli(*name.split(), *words, "-o", "json", stdin=b"one\ntwo\n", code=code)
+    found = json.loads(ended.out)
+    if producer is not None:
+        producer.abort_transaction(30)
 
     verb = VERBS[name]
     rows = [found] if verb.is_single else found
-    assert rows
+    assert rows or name in WITHOUT_ROWS
     for row in rows:
         assert list(row) == list(verb.row._fields)
 
