@@ -165,6 +165,13 @@ def test_reading_the_configuration_imports_nothing_slow() -> None:
     assert not slow & set(ended.stderr.split())
 
 
+def test_a_start_leaves_the_variables_of_clients_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BROKER_BOOTSTRAP_SERVER", "BROKER_COMMAND_CONFIG", "BROKER_PROFILE"):
+        monkeypatch.setenv(name, "anything")
+
+    assert main(["start", "--check"]) == Exit.OK
+
+
 def test_exit_codes_are_documented_values() -> None:
     assert (Exit.OK, Exit.USAGE, Exit.DATA_DIR, Exit.STORAGE) == (0, 2, 73, 74)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from broker.client.metadata import Cluster
 
 _PAGE: Final = "/health/cluster"
+_WARNINGS: Final = frozenset({"disk_low"})  # reasons with which clients are served as before
 
 
 def broker_checks(cluster: "Cluster") -> Iterator[Check]:
@@ -60,4 +61,5 @@ def _health(name: str, broker: Broker, tls: "SSLContext | None") -> Iterator[Che
     if not found:
         yield Check("health", OK, name, "nothing is wrong as far as it knows", "")
     for reason, count, hint in found:
-        yield Check("health", PROBLEM, name, f"{reason} ({count})", hint)
+        severity = WARNING if reason in _WARNINGS else PROBLEM
+        yield Check("health", severity, name, f"{reason} ({count})", hint)

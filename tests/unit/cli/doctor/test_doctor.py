@@ -18,6 +18,7 @@ from broker.cli.exit_codes import Exit
 from broker.model.clock import SystemClock
 from broker.model.clock_guard import ClockState, Reading
 from broker.model.errors import StorageError
+from broker.model.limits import CLOCK_STEP_MS
 from broker.storage.checkpoints import clock_checkpoint
 from broker.storage.log_dir import LogDir
 
@@ -293,7 +294,9 @@ def test_a_clock_that_was_set_is_found(
 ) -> None:
     clock = SystemClock()
     line = Reading(clock.wall_ms() - stepped_ms, clock.boot_ms())
-    clock_checkpoint.write(folder, ClockState(clock_checkpoint.boot_id(), line, 0, False, 0))
+    clock_checkpoint.write(
+        folder, ClockState(clock_checkpoint.boot_id(), line, CLOCK_STEP_MS, False, 0)
+    )
 
     code = Exit.UNHEALTHY if severity == "problem" else Exit.OK
     [row] = doctor("clock", "--data-dir", str(folder), code=code)
