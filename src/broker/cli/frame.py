@@ -13,7 +13,6 @@ The options of the connection and -o are added by `verb`. click is imported by t
 it takes 20 ms, typer would take 70 ms with the pydantic that it needs to convert arguments.
 """
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
@@ -22,17 +21,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
 import click
+from click.core import ParameterSource
 
 from broker.cli.exit_codes import Exit, exit_code_of
 from broker.cli.nouns import NOUNS
 from broker.cli.output import FORMATS, Output, Row
 from broker.cli.profiles import Connection, connection_of
+from broker.cli.reporting import discard_output, print_error
 from broker.model.errors import PolylogError
+from broker.model.given import COMMAND_VARIABLES
 
 if TYPE_CHECKING:
     from broker.client.metadata import Cluster
 
 _P = ParamSpec("_P")
+_VARIABLES: Final = {option: variable for variable, option in COMMAND_VARIABLES.items()}
 _CONTEXT: Final = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
 
 
@@ -71,7 +74,7 @@ class Session:
 
     def fail(self, error: PolylogError) -> None:
         """Print an error of one of several things; the command goes on, and fails in the end."""
-        print(f"broker: {error}", file=sys.stderr)
+        print_error(error)
         if self.exit_code == Exit.OK:
             self.exit_code = exit_code_of(error)
 
@@ -171,20 +174,20 @@ def _connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "-b",
             "--bootstrap-server",
             metavar="HOST:PORT[,...]",
-            envvar="BROKER_BOOTSTRAP_SERVER",
+            envvar=_VARIABLES["--bootstrap-server"],
             help="Addresses of brokers (default: those of the profile, or localhost:9092).",
         ),
         click.option(
             "--command-config",
             type=click.Path(path_type=Path, dir_okay=False),
             metavar="FILE",
-            envvar="BROKER_COMMAND_CONFIG",
+            envvar=_VARIABLES["--command-config"],
             help="Kafka's client settings: security.protocol, sasl.mechanism, ...",
         ),
         click.option(
             "--profile",
             metavar="NAME",
-            envvar="BROKER_PROFILE",
+            envvar=_VARIABLES["--profile"],
             shell_complete=profile_names,
             help="Use this profile of `broker profile` instead of the current one.",
         ),
@@ -202,6 +205,18 @@ def _connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _CONNECTION_NAMES: Final = ("bootstrap_server", "command_config", "profile", "timeout")
+
+
+def _without_environment(given: list[Any]) -> list[Any]:
+    """Return the options of a connection; a profile that is one precedes the environment."""
+    context = click.get_current_context()
+    sources = {name: context.get_parameter_source(name) for name in _CONNECTION_NAMES}
+    if sources["profile"] is not ParameterSource.COMMANDLINE:
+        return given
+    return [
+        None if sources[name] is ParameterSource.ENVIRONMENT else value
+        for name, value in zip(_CONNECTION_NAMES, given, strict=True)
+    ]
 
 
 def is_shared(parameter: click.Parameter) -> bool:
@@ -236,7 +251,8 @@ def verb(
         def run(**options: Any) -> int:  # noqa: ANN401 - those of the function
             connection = None
             if not is_local:
-                connection = connection_of(*(options.pop(each) for each in _CONNECTION_NAMES))
+                given = [options.pop(each) for each in _CONNECTION_NAMES]
+                connection = connection_of(*_without_environment(given))
             asked = options.pop("output")
             chosen = asked or ("table" if sys.stdout.isatty() else "jsonl")
             output = Output(chosen, row._fields, shown, is_single=is_single)
@@ -244,9 +260,7 @@ def verb(
             try:
                 _call(function, session, options)
             except BrokenPipeError:
-                # Whoever reads has seen enough; what is left in the buffer is no error either.
-                with Path(os.devnull).open("wb") as nowhere:
-                    os.dup2(nowhere.fileno(), sys.stdout.fileno())
+                discard_output()
             return session.exit_code
 
         with_options = _output_options(run)
