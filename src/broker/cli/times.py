@@ -6,6 +6,7 @@ from typing import Final
 
 from broker.model.errors import ConfigError
 
+_DIGITS_MAX: Final = 15  # of milliseconds: 30,000 years, which fit into requests
 _MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _ISO: Final = re.compile(
@@ -18,7 +19,7 @@ def parse_time(text: str) -> int:
 
     A time without an offset is in UTC. Raises ConfigError.
     """
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX:
         return int(text)
     try:
         when = datetime.fromisoformat(text)
@@ -38,11 +39,17 @@ def parse_duration(text: str) -> int:
     """
     if (iso := _ISO.fullmatch(text)) and any(iso.groups()):
         found = ((unit, value) for unit, value in iso.groupdict().items() if value)
-        return int(sum(float(value) * _MS[unit] for unit, value in found))
+        return _whole(text, sum(float(value) * _MS[unit] for unit, value in found))
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ConfigError(f"{text!r} is no duration: expected one as 90s, 1h30m, 7d or PT1H30M")
-    return int(sum(float(number) * _MS[unit] for number, unit in parts))
+    return _whole(text, sum(float(number) * _MS[unit] for number, unit in parts))
+
+
+def _whole(text: str, milliseconds: float) -> int:
+    if not milliseconds < 10**_DIGITS_MAX:
+        raise ConfigError(f"{text[:40]!r} is too long a duration")
+    return int(milliseconds)
 
 
 def duration_text(seconds: float) -> str:
