@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
 import click
-from click.core import ParameterSource
 
+from broker.cli import connecting
+from broker.cli.connecting import connection_in
 from broker.cli.exit_codes import Exit, exit_code_of
 from broker.cli.nouns import NOUNS
 from broker.cli.output import FORMATS, Output, Row
-from broker.cli.profiles import Connection, connection_of
+from broker.cli.profiles import Connection
 from broker.cli.reporting import discard_output, print_error
 from broker.model.errors import PolylogError
 from broker.model.given import COMMAND_VARIABLES
@@ -204,24 +205,9 @@ def _connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-_CONNECTION_NAMES: Final = ("bootstrap_server", "command_config", "profile", "timeout")
-
-
-def _without_environment(given: list[Any]) -> list[Any]:
-    """Return the options of a connection; a profile that is one precedes the environment."""
-    context = click.get_current_context()
-    sources = {name: context.get_parameter_source(name) for name in _CONNECTION_NAMES}
-    if sources["profile"] is not ParameterSource.COMMANDLINE:
-        return given
-    return [
-        None if sources[name] is ParameterSource.ENVIRONMENT else value
-        for name, value in zip(_CONNECTION_NAMES, given, strict=True)
-    ]
-
-
 def is_shared(parameter: click.Parameter) -> bool:
     """Return whether a parameter is one that all verbs have."""
-    return parameter.name in {*_CONNECTION_NAMES, "output"}
+    return parameter.name in {*connecting.NAMES, "output"}
 
 
 def verb(
@@ -251,8 +237,9 @@ def verb(
         def run(**options: Any) -> int:  # noqa: ANN401 - those of the function
             connection = None
             if not is_local:
-                given = [options.pop(each) for each in _CONNECTION_NAMES]
-                connection = connection_of(*_without_environment(given))
+                connection = connection_in(click.get_current_context())
+                for each in connecting.NAMES:
+                    del options[each]
             asked = options.pop("output")
             chosen = asked or ("table" if sys.stdout.isatty() else "jsonl")
             output = Output(chosen, row._fields, shown, is_single=is_single)

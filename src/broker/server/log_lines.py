@@ -29,7 +29,7 @@ from broker.model.limits import (
     LOG_LINES_OF_ALL_PER_SECOND_MAX,
     LOG_LINES_PER_SECOND_MAX,
 )
-from broker.model.printable import printable
+from broker.model.printable import printable, printable_lines
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _SECOND_MS: Final = 1_000
@@ -69,7 +69,8 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record: one line, or several with a traceback."""
-        return super().format(record).replace("\n", self._continued)
+        # The message of an exception may have what a client has sent.
+        return printable_lines(super().format(record)).replace("\n", self._continued)
 
 
 class _FieldLines(logging.Formatter):

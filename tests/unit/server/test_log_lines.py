@@ -159,5 +159,15 @@ def test_a_traceback_is_in_the_line_of_its_record(name: str) -> None:
     assert "Traceback" in line
 
 
+def test_lines_of_a_traceback_have_printable_characters() -> None:
+    try:
+        raise ValueError("why\x1b[2J\rso")
+    except ValueError:
+        text = TextLines().format(record("command failed: of=%s", "x", exc_info=sys.exc_info()))
+
+    assert "ValueError: why\\x1b[2J\\rso" in text
+    assert all(each.isprintable() for each in text.split("\n"))
+
+
 def test_a_template_without_words_has_the_name_of_its_logger_as_event() -> None:
     assert json.loads(JsonLines().format(record("%s", "note")))["event"] == "example"
