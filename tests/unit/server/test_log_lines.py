@@ -13,7 +13,7 @@ from broker.model.limits import (
     LOG_LINES_OF_ALL_PER_SECOND_MAX,
     LOG_LINES_PER_SECOND_MAX,
 )
-from broker.server.log_lines import FORMATS, JsonLines, LineLimit, LogfmtLines
+from broker.server.log_lines import FORMATS, JsonLines, LineLimit, LogfmtLines, TextLines
 from tests.support.manual_clock import ManualClock
 
 MAX = LOG_LINES_PER_SECOND_MAX
