@@ -339,3 +339,10 @@ def test_an_import_that_is_resumed_needs_partitions(
     file.write_text('{"value": "a"}\n')
 
     assert "without a partition" in cli("topic", "import", topic, str(file), "--resume", code=2).err
+
+
+@pytest.mark.parametrize("verb", ["create", "describe", "consume"])
+def test_a_name_that_is_no_text_is_refused(cli: CommandLine, verb: str) -> None:
+    refused = cli("topic", verb, os.fsdecode(b"odd-\xff"), code=2)
+
+    assert refused.err == "broker: 'odd-\\udcff' is no text in UTF-8\n"

@@ -29,6 +29,7 @@ from broker.cli.nouns import NOUNS
 from broker.cli.output import FORMATS, Output, Row
 from broker.cli.profiles import Connection
 from broker.cli.reporting import discard_output, print_error
+from broker.cli.times import Seconds
 from broker.model.errors import PolylogError
 from broker.model.given import COMMAND_VARIABLES
 
@@ -194,7 +195,7 @@ def _connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--timeout",
-            type=click.FloatRange(min=0.1),
+            type=Seconds(),
             default=15.0,
             metavar="SECONDS",
             help="Wait this long for an answer (default: 15).",
@@ -314,6 +315,9 @@ def run(noun: Noun | Verb, arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         print(f"broker: {error.format_message()}", file=sys.stderr)
         return Exit.FAILED
+    except UnicodeEncodeError as error:  # what files have is bytes: only words come here as text
+        print(f"broker: {error.object!a:.100} is no text in UTF-8", file=sys.stderr)
+        return Exit.USAGE
     except (click.Abort, KeyboardInterrupt):
         return 130  # as a shell reports SIGINT
     return code or Exit.OK

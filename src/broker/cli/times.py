@@ -1,11 +1,15 @@
 """Points in time and durations on the command line."""
 
+import math
 import re
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
+
+import click
 
 from broker.model.errors import ConfigError
 
+_DAY_SECONDS: Final = 86_400.0
 _DIGITS_MAX: Final = 15  # of milliseconds: 30,000 years, which fit into requests
 _MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -50,6 +54,26 @@ def _whole(text: str, milliseconds: float) -> int:
     if not milliseconds < 10**_DIGITS_MAX:
         raise ConfigError(f"{text[:40]!r} is too long a duration")
     return int(milliseconds)
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds for which a command may wait."""
+
+    def __init__(self, low: float = 0.1) -> None:
+        """Allow so many up to a day."""
+        super().__init__(min=low, max=_DAY_SECONDS)
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - as of its base
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """Return the number; nan is none, although it is in no order with the bounds."""
+        seconds: float = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        return seconds
 
 
 def duration_text(seconds: float) -> str:

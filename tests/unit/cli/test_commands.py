@@ -193,3 +193,11 @@ def test_names_that_are_no_text_are_printed_escaped() -> None:
 
     assert done.returncode == 0
     assert b"not a setting: environment KAFKA_ODD_\\udcff\\x1b[2J\n" in done.stdout
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e300", "0"])
+def test_a_time_that_nobody_waits_is_refused(
+    seconds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["topic", "list", "--timeout", seconds]) == Exit.USAGE
+    assert "--timeout" in capsys.readouterr().err
