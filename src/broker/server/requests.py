@@ -103,10 +103,12 @@ class Requests:
         elif isinstance(reply, Deferred):
             self._running[request.connection] = reply.future
             reply.future.add_done_callback(partial(self._finish, request, reply))
+            request.waits()
         else:
             task: Task[None] = ensure_future(_answer(request, reply), loop=self._loop)
             self._running[request.connection] = task
             task.add_done_callback(partial(self._forget, request.connection))
+            request.waits()
 
     def closed(self, connection: Connection, reason: str) -> None:
         """Cancel the requests of a closed connection, free its links, and log its end."""

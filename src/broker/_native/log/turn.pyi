@@ -4,6 +4,7 @@ from typing import Self, final
 
 from typing_extensions import disjoint_base
 
+from broker._native.kernel.histogram import HistogramState
 from broker._native.log.commit import CommitThread
 from broker._native.log.open_files import OpenFiles
 from broker._native.log.partition_log import PartitionLog
@@ -42,6 +43,8 @@ class Turn:
     @property
     def follower_throttle(self) -> Throttle: ...
     def request_end(self) -> None: ...
+    @property
+    def sync_times(self) -> HistogramState: ...
     def retry_full(self) -> None: ...
     @property
     def full_count(self) -> int: ...

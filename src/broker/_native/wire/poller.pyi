@@ -1,6 +1,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Self, final
 
+from broker._native.kernel.histogram import HistogramState
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
 from broker._native.wire.connection import Connection, NativeProtocol
@@ -44,6 +45,8 @@ class Poller(PollerState):
     def end(self) -> None: ...
     def sweep(self, idle_ms_max: int, stalled_ms_max: int, first_ms_max: int) -> None: ...
     def close_stalled_frames(self, awaited_ms_max: int) -> None: ...
+    @property
+    def send_times(self) -> HistogramState: ...
     @property
     def input_bytes(self) -> int: ...
     @property
