@@ -1,0 +1,25 @@
+"""Limits of the metrics."""
+
+from typing import Final
+
+# How long a page is given again as it is, and the walk over partitions and groups with it.
+PAGE_SECONDS: Final = 1.0
+# Topics with series of their own, in the order of their names; the others are summed.
+TOPIC_SERIES_MAX: Final = 2_000
+# Partitions and pairs of group and partition with series of their own; others have none, and are
+# counted in polylog_metrics_left_out.
+PARTITION_SERIES_MAX: Final = 20_000
+GROUP_SERIES_MAX: Final = 20_000
+# Groups with series of their own.
+GROUPS_MAX: Final = 5_000
+# Values of a label whose values come from outside, such as reasons.
+LABEL_VALUES_MAX: Final = 64
+# Per step of at most 2 ms:
+PARTITIONS_PER_STEP: Final = 100
+GROUP_OFFSETS_PER_STEP: Final = 200
+LINES_PER_STEP: Final = 500
+# Batches whose time is read for the time lag: at most so many per step, and per walk. What is read
+# is kept until the group commits; the others of a walk are read in the next ones.
+LAG_TIMES_PER_STEP: Final = 4
+LAG_TIMES_PER_WALK: Final = 1_000
+LAG_TIMES_KEPT: Final = 20_000
