@@ -108,6 +108,7 @@ def _session(
     listener: ListenerConfig,
 ) -> Session:
     """Make the session of a connection, which begins with a login if its listener has one."""
+    broker.metrics.counters.accepted.add(listener.name)
     session = Session(broker, client_host, host, port, listener, principals[listener.name])
     if broker.security.logins is not None:
         session.login = broker.security.logins.begin(listener)
@@ -249,6 +250,7 @@ class _Process:
             parts.waiting_logins,
             parts.connection_limits,
             Throttled(self._loop),
+            parts.broker.metrics.counters.refused,
         )
         for listener in listeners:
             listener.serve(acceptor)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker._native.wire.poller import Poller
+from broker.core.metrics.counters import Bounded
 from broker.core.security.quotas.connections import ConnectionLimits, Refusal
 from broker.model import limits
 from broker.model.address import Address
@@ -36,6 +37,7 @@ class Acceptor(NamedTuple):
         logins: the connections that have not logged in.
         limits: how many there may be, and how fast they may come.
         throttled: the connections that are refused, until they are closed.
+        refused: counts them, by their reasons.
     """
 
     loop: AbstractEventLoop
@@ -45,6 +47,7 @@ class Acceptor(NamedTuple):
     logins: WaitingLogins
     limits: ConnectionLimits
     throttled: "Throttled"
+    refused: Bounded
 
 
 class Throttled:
@@ -134,6 +137,7 @@ class Listener:
             refusal = self._refusal(str(peer[0]), acceptor)
             if refusal is not None:
                 self._refused(refusal.reason)
+                acceptor.refused.add("limit" if refusal.after_ms == 0 else "quota")
                 acceptor.throttled.close(accepted, refusal.after_ms)
                 continue
             self._hand_over(accepted, str(peer[0]), acceptor)

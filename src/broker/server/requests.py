@@ -62,6 +62,11 @@ class Requests:
         # Referenced here until they are done; by connection, so that its end cancels them.
         self._running: dict[Connection, Future[Any]] = {}
 
+    @property
+    def queued(self) -> int:
+        """How many requests wait."""
+        return len(self._left)
+
     def dispatch(self, pending: list[PendingReply]) -> bool:
         """Start requests, for PYTHON_SHARE_US or a little more; return whether some are left."""
         if not self._waiting and len(pending) == 1:

@@ -3,6 +3,7 @@ from typing import Self, final
 from typing_extensions import disjoint_base
 
 from broker._native.wire.poller_state import PollerState
+from broker._native.wire.request_meter import MeterState
 from broker._native.wire.tls import TlsChannel
 
 @disjoint_base
@@ -24,6 +25,7 @@ class NativeProtocol:
     def connections(self) -> int: ...
     @property
     def requests(self) -> int: ...
+    def request_meters(self) -> list[tuple[int, MeterState]]: ...
 
 @disjoint_base
 class Wait: ...

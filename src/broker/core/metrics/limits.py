@@ -18,8 +18,3 @@ LABEL_VALUES_MAX: Final = 64
 PARTITIONS_PER_STEP: Final = 100
 GROUP_OFFSETS_PER_STEP: Final = 200
 LINES_PER_STEP: Final = 500
-# Batches whose time is read for the time lag: at most so many per step, and per walk. What is read
-# is kept until the group commits; the others of a walk are read in the next ones.
-LAG_TIMES_PER_STEP: Final = 4
-LAG_TIMES_PER_WALK: Final = 1_000
-LAG_TIMES_KEPT: Final = 20_000

@@ -87,20 +87,11 @@ _TRAFFIC = (
            "bytes", False, _also(_BROKER_TOPIC + "bytesin_total", "topic")),
     Metric("polylog_topic_bytes_out_total", _C, "Bytes of batches read from a topic.", _TOPIC,
            "bytes", False, _also(_BROKER_TOPIC + "bytesout_total", "topic")),
-    Metric("polylog_topic_failed_produces_total", _C, "Batches for a topic that were refused.",
-           _TOPIC, "", False, _also(_BROKER_TOPIC + "failedproducerequests_total", "topic")),
-    Metric("polylog_topic_failed_fetches_total", _C, "Reads of a partition that were refused.",
-           _TOPIC, "", False, _also(_BROKER_TOPIC + "failedfetchrequests_total", "topic")),
-    Metric("polylog_topic_rejected_bytes_total", _C, "Bytes of batches that were refused.", _TOPIC,
-           "bytes", False, _also(_BROKER_TOPIC + "bytesrejected_total", "topic")),
 )
 _REQUESTS = (
     Metric("polylog_requests_total", _C, "Requests of Kafka's protocol.", ("api", "version"),
            aliases=_also(_REQUEST + "requests_total", "request", "version")),
     Metric("polylog_protocol_requests_total", _C, "Requests by protocol.", ("protocol",)),
-    Metric("polylog_request_errors_total", _C,
-           "Errors that answers have told, of requests or of their partitions.", ("api", "error"),
-           aliases=_also(_REQUEST + "errors_total", "request", "error")),
     Metric("polylog_request_seconds", _H,
            "From the turn in which a request was read to the one in which it is answered.", _API,
            "seconds"),
@@ -120,9 +111,6 @@ _REQUESTS = (
            ("operation",),
            aliases=_also("kafka_server_delayedoperationpurgatory_purgatorysize",
                          "delayedoperation")),
-    Metric("polylog_throttles_total", _C, "Answers that made a client rest, above its quota."),
-    Metric("polylog_throttle_seconds_total", _C, "The time for which clients were made to rest.",
-           unit="seconds"),
 )
 _LOOP = (
     Metric("polylog_loop_busy_ratio", _G,
@@ -149,13 +137,6 @@ _CONNECTIONS = (
            aliases=_also(_SOCKETS + "incoming_byte_total")),
     Metric("polylog_sent_bytes_total", _C, "Bytes sent to sockets.", unit="bytes",
            aliases=_also(_SOCKETS + "outgoing_byte_total")),
-    Metric("polylog_authentications_total", _C, "Logins that have succeeded.", ("mechanism",),
-           aliases=_also(_SOCKETS + "successful_authentication_total", "mechanism")),
-    Metric("polylog_authentication_failures_total", _C, "Logins that were refused, and why.",
-           ("mechanism", "reason"),
-           aliases=_also(_SOCKETS + "failed_authentication_total", "mechanism", "reason")),
-    Metric("polylog_certificate_expiry_timestamp_seconds", _G,
-           "When the certificate of a listener ends, as a Unix time.", ("listener",), "seconds"),
 )
 _CLUSTER = (
     Metric("polylog_topics", _G, "Topics of the cluster.",
@@ -182,18 +163,6 @@ _CLUSTER = (
            aliases=_also(_CONTROLLER + "offlinepartitionscount")),
     Metric("polylog_offline_logs", _G, "Logs of this broker whose files have failed.",
            aliases=_also(_REPLICAS + "offlinereplicacount")),
-    Metric("polylog_isr_shrinks_total", _C, "Partitions led here that have lost a replica in sync.",
-           aliases=_also(_REPLICAS + "isrshrinks_total")),
-    Metric("polylog_isr_expands_total", _C, "Partitions led here that have got one back.",
-           aliases=_also(_REPLICAS + "isrexpands_total")),
-    Metric("polylog_leader_elections_total", _C, "Times that this broker was elected a leader.",
-           aliases=_also("kafka_controller_controllerstats_leaderelectionrateandtimems_count")),
-    Metric("polylog_unclean_leader_elections_total", _C,
-           "Those of them in which it was not in sync: records may be lost.",
-           aliases=_also("kafka_controller_controllerstats_uncleanleaderelections_total")),
-    Metric("polylog_replica_lag_records", _G,
-           "The most records that a replica of a partition led here is behind.",
-           aliases=_also("kafka_server_replicafetchermanager_maxlag")),
 )
 _LOGS = (
     Metric("polylog_log_start_offset", _G, "The first offset of a partition that is kept.",
@@ -241,9 +210,6 @@ _RESOURCES = (
 )
 _GROUPS = (
     Metric("polylog_groups", _G, "Groups that this broker coordinates.", ("state",)),
-    Metric("polylog_open_transactions", _G, "Open transactions in partitions that it leads."),
-    Metric("polylog_oldest_transaction_seconds", _G,
-           "How long the oldest of them has been open; 0: there is none.", unit="seconds"),
     Metric("polylog_group_members", _G, "Members of a group.", ("group",), "", False,
            _also("kafka_consumergroup_members", "consumergroup")),
     Metric("polylog_group_state", _G, "1 for the state of a group.", ("group", "state"), "", False),
@@ -254,12 +220,6 @@ _GROUPS = (
     Metric("polylog_group_lag_records", _G,
            "Offsets from there to the end; of partitions of which this broker has a copy.", _GROUP,
            "", False, _also("kafka_consumergroup_lag", *_EXPORTER_GROUP)),
-    Metric("polylog_group_lag_seconds", _G,
-           "Age of the next record that a group has not committed; 0 without a lag.", _GROUP,
-           "seconds", False),
-    Metric("polylog_group_lag_retention_ratio", _G,
-           "That age as a part of retention.ms: at 1, unread records are deleted.", _GROUP, "ratio",
-           False),
 )
 # fmt: on
 

@@ -1,0 +1,310 @@
+"""From metrics to their values: what is read at once, and two walks in steps."""
+
+import os
+import platform
+import resource
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from importlib import metadata
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from broker.core.cluster.records import NO_LEADER
+from broker.core.groups.classic.group import ClassicGroup
+from broker.core.metrics import limits
+from broker.core.metrics.counters import OTHER, Counters
+from broker.core.metrics.text import Number, Sample
+from broker.core.scheduling.steps import next_step
+
+if TYPE_CHECKING:
+    from broker._native.log.partition_log import PartitionLog
+    from broker._native.wire.connection import NativeProtocol
+    from broker._native.wire.poller import Poller
+    from broker.core.broker import Broker
+    from broker.core.groups.partition.group_types import Group
+    from broker.core.maintenance.disk_space import Space
+    from broker.core.topics.topic import Topic
+
+Values: TypeAlias = dict[str, list[Sample]]
+_REPLICA_FETCH = 128  # the number of its meter, beside those of APIs (kafka/protocol.pyx)
+
+
+class Sources(NamedTuple):
+    """Where the values are, beside the broker.
+
+    Attributes:
+        poller: of all connections.
+        protocols: the native sides by name.
+        api_names: of Kafka's APIs, by key.
+        queued: how many requests wait for Python.
+        disk: the last look at the disk, and its level.
+        pools: used bytes and limit by pool.
+    """
+
+    poller: "Poller"
+    protocols: Mapping[str, "NativeProtocol"]
+    api_names: Mapping[int, str]
+    queued: Callable[[], int]
+    disk: Callable[[], "tuple[str, Space, int]"]
+    pools: Callable[[], Mapping[str, tuple[int, int]]]
+
+
+class Collector:
+    """Reads all values of a broker."""
+
+    def __init__(self, broker: "Broker", counters: Counters, sources: Sources) -> None:
+        """Begin the time of the ratios."""
+        self._broker = broker
+        self._counters = counters
+        self._sources = sources
+        self._started = time.time()
+        self._busy = time.thread_time(), time.monotonic()
+        self._topic_totals: dict[str, list[list[int]]] = {}  # shown and lost, by topic
+
+    async def collect(self, *, is_all: bool) -> Values:
+        """Return the samples of each metric; with `is_all` those of topics and groups, too."""
+        begun = time.monotonic()
+        values: Values = {}
+        self._requests(values)
+        self._connections(values)
+        self._resources(values)
+        await self._partitions(values, is_all=is_all)
+        await self._groups(values, is_all=is_all)
+        put(values, "polylog_metrics_seconds", time.monotonic() - begun)
+        return values
+
+    # ---- at once --------------------------------------------------------------------------------
+
+    def _requests(self, values: Values) -> None:
+        kafka = self._sources.protocols["kafka"]
+        for key, (versions, *times) in kafka.request_meters():
+            if key == _REPLICA_FETCH:
+                api = "FetchFollower"
+            else:
+                api = "FetchConsumer" if key == 1 else self._sources.api_names.get(key, str(key))
+            if key != _REPLICA_FETCH:  # it is counted as a Fetch, too
+                for version, count in enumerate(versions):
+                    if count:
+                        labels = self._sources.api_names.get(key, str(key)), str(version)
+                        add(values, "polylog_requests_total", labels, count)
+            names = ("", "_queue", "_local", "_remote")
+            for name, state in zip(names, times, strict=True):
+                add(values, f"polylog_request{name}_seconds", (api,), state)
+        for name, protocol in self._sources.protocols.items():
+            add(values, "polylog_protocol_requests_total", (name,), protocol.requests)
+        poller = self._sources.poller
+        put(values, "polylog_response_send_seconds", poller.send_times)
+        put(values, "polylog_log_sync_seconds", poller.turn.sync_times)
+        put(values, "polylog_request_queue_size", self._sources.queued())
+        add(values, "polylog_waiting_requests", ("Fetch",), poller.parked)
+        cpu, now = time.thread_time(), time.monotonic()
+        busy = min((cpu - self._busy[0]) / max(now - self._busy[1], 1e-3), 1.0)
+        self._busy = cpu, now
+        put(values, "polylog_loop_busy_ratio", busy)
+        put(values, "polylog_handler_idle_ratio", 1.0 - busy)
+        put(values, "polylog_loop_cpu_seconds_total", cpu)
+        put(values, "polylog_loop_turns_total", poller.polls)
+
+    def _connections(self, values: Values) -> None:
+        counters, poller = self._counters, self._sources.poller
+        active = Counter(counters.accepted.counts)
+        for (listener, _), count in counters.closed.counts.items():
+            active[listener,] -= count
+        for name, counts in (
+            ("polylog_connections", active),
+            ("polylog_connections_accepted_total", counters.accepted.counts),
+            ("polylog_connections_closed_total", counters.closed.counts),
+            ("polylog_connections_refused_total", counters.refused.counts),
+        ):
+            for labels, count in counts.items():
+                add(values, name, labels, count)
+        put(values, "polylog_received_bytes_total", poller.bytes_received)
+        put(values, "polylog_sent_bytes_total", poller.bytes_sent)
+
+    def _resources(self, values: Values) -> None:
+        path, space, level = self._sources.disk()
+        add(values, "polylog_disk_total_bytes", (path,), space.total_bytes)
+        add(values, "polylog_disk_free_bytes", (path,), space.free_bytes)
+        add(values, "polylog_disk_level", (path,), level)
+        for pool, (used, limit) in self._sources.pools().items():
+            add(values, "polylog_memory_used_bytes", (pool,), used)
+            add(values, "polylog_memory_limit_bytes", (pool,), limit)
+        put(values, "polylog_open_fds", len(os.listdir("/proc/self/fd")) - 1)
+        put(values, "polylog_max_fds", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        with open("/proc/self/statm", encoding="ascii") as file:
+            pages = int(file.read().split()[1])
+        put(values, "polylog_resident_memory_bytes", pages * resource.getpagesize())
+        put(values, "polylog_cpu_seconds_total", time.process_time())
+        put(values, "polylog_uptime_seconds", time.time() - self._started)
+        put(values, "polylog_start_timestamp_seconds", self._started)
+        node_id = str(self._broker.config.integer("node.id"))
+        labels = metadata.version("polylog-broker"), platform.python_version(), node_id
+        add(values, "polylog_build_info", labels, 1)
+
+    # ---- in steps -------------------------------------------------------------------------------
+
+    async def _partitions(self, values: Values, *, is_all: bool) -> None:
+        """Walk over all partitions of the cluster."""
+        broker, counts, left = self._broker, Counter[str](), 0
+        own_id = broker.config.integer("node.id")
+        series = done = 0
+        totals = [0, 0, 0, 0]
+        for name in sorted(broker.topics.names()):
+            topic = broker.topics.get(name)
+            if topic is None:
+                continue
+            counts["topics"] += 1
+            sums = [0, 0, 0, 0]
+            for number in range(topic.partition_count):
+                self._partition(topic, number, own_id, counts)
+                log: PartitionLog | None = topic.held_log(number)  # type: ignore[assignment]
+                if log is not None and not log.is_loading:
+                    amounts = log.records_in, log.bytes_in, log.bytes_out, log.bytes_copied
+                    sums = [a + b for a, b in zip(sums, amounts, strict=True)]
+                    counts["unsynced"] += log.unsynced_bytes
+                    counts["size"] += log.size
+                    if is_all and series < limits.PARTITION_SERIES_MAX:
+                        series += 1
+                        _log_series(values, (name, str(number)), log)
+                    else:
+                        left += 1
+                done += 1
+                if done % limits.PARTITIONS_PER_STEP == 0:
+                    await next_step()
+            sums = self._grown(name, sums)
+            totals = [a + b for a, b in zip(totals, sums, strict=True)]
+            if is_all:
+                shown = name if counts["topics"] <= limits.TOPIC_SERIES_MAX else OTHER
+                _topic_series(values, shown, sums)
+        for place, name in enumerate(_TOTALS):
+            put(values, name, totals[place])
+        for name, key in _PARTITION_GAUGES.items():
+            put(values, name, counts[key])
+        view = broker.cluster
+        put(values, "polylog_brokers", len(view.brokers("", 0)))
+        put(values, "polylog_controller", int(view.controller_id == own_id))
+        if is_all and left:
+            add(values, "polylog_metrics_left_out", ("partitions",), left)
+
+    def _grown(self, name: str, sums: list[int]) -> list[int]:
+        """Return a topic's sums, which do not fall when a log of it has gone."""
+        shown, lost = self._topic_totals.setdefault(name, [[0] * 4, [0] * 4])
+        for place, amount in enumerate(sums):
+            if amount + lost[place] < shown[place]:
+                lost[place] = shown[place]
+            shown[place] = amount + lost[place]
+        return list(shown)
+
+    def _partition(self, topic: "Topic", number: int, own_id: int, counts: Counter[str]) -> None:
+        state = self._broker.cluster.leadership(topic, number)
+        counts["all"] += 1
+        counts["held"] += topic.held_log(number) is not None
+        if state.leader == NO_LEADER:
+            counts["offline"] += 1
+        log = topic.held_log(number)
+        if log is not None and log.is_offline:
+            counts["offline logs"] += 1
+        if state.leader != own_id:
+            return
+        counts["led"] += 1
+        least = topic.config.integer("min.insync.replicas")
+        counts["under replicated"] += len(state.isr) < len(state.replicas)
+        counts["under min isr"] += len(state.isr) < min(least, len(state.replicas))
+        counts["at min isr"] += len(state.isr) == least and len(state.replicas) > 1
+
+    async def _groups(self, values: Values, *, is_all: bool) -> None:
+        """Walk over all groups that this broker coordinates."""
+        states: Counter[str] = Counter()
+        series = groups = done = left = 0
+        for shard in list(self._broker.groups.shards()):
+            for group_id, group in list(shard.groups.items()):
+                state = group.listing().state
+                states[state] += 1
+                groups += 1
+                done += 10
+                if is_all and groups <= limits.GROUPS_MAX:
+                    _group_series(values, group_id, group, state)
+                    for topic, offsets in list(shard.offsets.of_group(group_id).items()):
+                        for partition, committed in list(offsets.items()):
+                            done += 1
+                            if series >= limits.GROUP_SERIES_MAX:
+                                left += 1
+                                continue
+                            series += 1
+                            place = group_id, topic, partition
+                            self._offset(values, place, committed.offset)
+                if done >= limits.GROUP_OFFSETS_PER_STEP:
+                    done = 0
+                    await next_step()
+        for state, count in states.items():
+            add(values, "polylog_groups", (state,), count)
+        if left:
+            add(values, "polylog_metrics_left_out", ("groups",), left)
+
+    def _offset(self, values: Values, place: tuple[str, str, int], offset: int) -> None:
+        group_id, name, partition = place
+        labels = group_id, name, str(partition)
+        add(values, "polylog_group_offset", labels, offset)
+        topic = self._broker.topics.get(name)
+        log = None if topic is None else topic.held_log(partition)
+        if log is not None and not (log.is_loading or log.is_offline):
+            lag = max(log.high_watermark - offset, 0)
+            add(values, "polylog_group_lag_records", labels, lag)
+
+
+_TOTALS = (
+    "polylog_records_in_total",
+    "polylog_bytes_in_total",
+    "polylog_bytes_out_total",
+    "polylog_copied_bytes_total",
+)
+_TOPIC_TOTALS = (
+    "polylog_topic_records_in_total",
+    "polylog_topic_bytes_in_total",
+    "polylog_topic_bytes_out_total",
+)
+_PARTITION_GAUGES = {
+    "polylog_topics": "topics",
+    "polylog_cluster_partitions": "all",
+    "polylog_partitions": "held",
+    "polylog_leaders": "led",
+    "polylog_under_replicated_partitions": "under replicated",
+    "polylog_under_min_isr_partitions": "under min isr",
+    "polylog_at_min_isr_partitions": "at min isr",
+    "polylog_offline_partitions": "offline",
+    "polylog_offline_logs": "offline logs",
+    "polylog_log_unsynced_bytes": "unsynced",
+    "polylog_logs_size_bytes": "size",
+}
+
+
+def add(values: Values, name: str, labels: tuple[str, ...], value: object) -> None:
+    """Add a series."""
+    values.setdefault(name, []).append(Sample(labels, value))  # type: ignore[arg-type]
+
+
+def put(values: Values, name: str, value: object) -> None:
+    """Add the series of a metric without labels."""
+    add(values, name, (), value)
+
+
+def _log_series(values: Values, labels: tuple[str, str], log: "PartitionLog") -> None:
+    add(values, "polylog_log_start_offset", labels, log.log_start_offset)
+    add(values, "polylog_log_end_offset", labels, log.log_end_offset)
+    add(values, "polylog_log_size_bytes", labels, log.size)
+    add(values, "polylog_log_segments", labels, log.segment_count)
+
+
+def _topic_series(values: Values, shown: str, sums: Iterable[Number]) -> None:
+    for name, amount in zip(_TOPIC_TOTALS, sums, strict=False):
+        found = values.setdefault(name, [])
+        if shown == OTHER and found and found[-1].labels == (OTHER,):
+            amount += found.pop().value  # type: ignore[operator]
+        found.append(Sample((shown,), amount))
+
+
+def _group_series(values: Values, group_id: str, group: "Group", state: str) -> None:
+    if isinstance(group, ClassicGroup):
+        add(values, "polylog_group_members", (group_id,), len(group.members))
+        add(values, "polylog_group_rebalances_total", (group_id,), group.image.generation)
+    add(values, "polylog_group_state", (group_id, state), 1)
