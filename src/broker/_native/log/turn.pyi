@@ -4,12 +4,12 @@ from typing import Self, final
 
 from typing_extensions import disjoint_base
 
-from broker._native.kernel.histogram import HistogramState
 from broker._native.log.commit import CommitThread
 from broker._native.log.open_files import OpenFiles
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.throttle import Throttle
 from broker.model.log_results import LogEvent
+from broker.model.measures import HistogramState
 
 __pyx_capi__: dict[str, object]  # what turn.pxd declares
 logger: Logger

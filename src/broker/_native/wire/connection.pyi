@@ -3,8 +3,8 @@ from typing import Self, final
 from typing_extensions import disjoint_base
 
 from broker._native.wire.poller_state import PollerState
-from broker._native.wire.request_meter import MeterState
 from broker._native.wire.tls import TlsChannel
+from broker.model.measures import MeterState
 
 @disjoint_base
 class NativeProtocol:

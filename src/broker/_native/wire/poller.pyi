@@ -1,7 +1,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Self, final
 
-from broker._native.kernel.histogram import HistogramState
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
 from broker._native.wire.connection import Connection, NativeProtocol
@@ -9,6 +8,7 @@ from broker._native.wire.pending_reply import PendingReply
 from broker._native.wire.poller_state import PollerState
 from broker._native.wire.quota import ClientQuota
 from broker._native.wire.tls import TlsChannel
+from broker.model.measures import HistogramState
 
 @final
 class Poller(PollerState):

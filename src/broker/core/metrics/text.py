@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from broker._native.kernel.histogram import BOUNDS_US, HistogramState
+from broker._native.kernel.histogram import BOUNDS_US
 from broker.core.metrics.registry import Alias, Kind, Metric
+from broker.model.measures import HistogramState
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
