@@ -1,12 +1,12 @@
 """From metrics to their values: what is read at once, and two walks in steps."""
 
-import os
 import platform
 import resource
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker.core.cluster.records import NO_LEADER
@@ -15,6 +15,7 @@ from broker.core.metrics import limits
 from broker.core.metrics.counters import OTHER, Counters
 from broker.core.metrics.text import Number, Sample
 from broker.core.scheduling.steps import next_step
+from broker.model.clock import monotonic_ns
 
 if TYPE_CHECKING:
     from broker._native.log.partition_log import PartitionLog
@@ -57,20 +58,20 @@ class Collector:
         self._broker = broker
         self._counters = counters
         self._sources = sources
-        self._started = time.time()
-        self._busy = time.thread_time(), time.monotonic()
+        self._started = broker.clock.wall_ms() / 1000
+        self._busy = time.thread_time(), monotonic_ns()
         self._topic_totals: dict[str, list[list[int]]] = {}  # shown and lost, by topic
 
     async def collect(self, *, is_all: bool) -> Values:
         """Return the samples of each metric; with `is_all` those of topics and groups, too."""
-        begun = time.monotonic()
+        begun_ns = monotonic_ns()
         values: Values = {}
         self._requests(values)
         self._connections(values)
         self._resources(values)
         await self._partitions(values, is_all=is_all)
         await self._groups(values, is_all=is_all)
-        put(values, "polylog_metrics_seconds", time.monotonic() - begun)
+        put(values, "polylog_metrics_seconds", (monotonic_ns() - begun_ns) / 1e9)
         return values
 
     # ---- at once --------------------------------------------------------------------------------
@@ -97,8 +98,8 @@ class Collector:
         put(values, "polylog_log_sync_seconds", poller.turn.sync_times)
         put(values, "polylog_request_queue_size", self._sources.queued())
         add(values, "polylog_waiting_requests", ("Fetch",), poller.parked)
-        cpu, now = time.thread_time(), time.monotonic()
-        busy = min((cpu - self._busy[0]) / max(now - self._busy[1], 1e-3), 1.0)
+        cpu, now = time.thread_time(), monotonic_ns()
+        busy = min((cpu - self._busy[0]) / max((now - self._busy[1]) / 1e9, 1e-3), 1.0)
         self._busy = cpu, now
         put(values, "polylog_loop_busy_ratio", busy)
         put(values, "polylog_handler_idle_ratio", 1.0 - busy)
@@ -129,13 +130,12 @@ class Collector:
         for pool, (used, limit) in self._sources.pools().items():
             add(values, "polylog_memory_used_bytes", (pool,), used)
             add(values, "polylog_memory_limit_bytes", (pool,), limit)
-        put(values, "polylog_open_fds", len(os.listdir("/proc/self/fd")) - 1)
+        put(values, "polylog_open_fds", sum(1 for _ in Path("/proc/self/fd").iterdir()) - 1)
         put(values, "polylog_max_fds", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        with open("/proc/self/statm", encoding="ascii") as file:
-            pages = int(file.read().split()[1])
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         put(values, "polylog_resident_memory_bytes", pages * resource.getpagesize())
         put(values, "polylog_cpu_seconds_total", time.process_time())
-        put(values, "polylog_uptime_seconds", time.time() - self._started)
+        put(values, "polylog_uptime_seconds", self._broker.clock.wall_ms() / 1000 - self._started)
         put(values, "polylog_start_timestamp_seconds", self._started)
         node_id = str(self._broker.config.integer("node.id"))
         labels = metadata.version("polylog-broker"), platform.python_version(), node_id
@@ -254,14 +254,14 @@ class Collector:
 
 _TOTALS = (
     "polylog_records_in_total",
-    "polylog_bytes_in_total",
-    "polylog_bytes_out_total",
+    "polylog_appended_bytes_total",
+    "polylog_read_bytes_total",
     "polylog_copied_bytes_total",
 )
 _TOPIC_TOTALS = (
     "polylog_topic_records_in_total",
-    "polylog_topic_bytes_in_total",
-    "polylog_topic_bytes_out_total",
+    "polylog_topic_appended_bytes_total",
+    "polylog_topic_read_bytes_total",
 )
 _PARTITION_GAUGES = {
     "polylog_topics": "topics",

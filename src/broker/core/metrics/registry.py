@@ -76,16 +76,16 @@ def _also(name: str, *labels: str, **fixed: str) -> tuple[Alias, ...]:
 # fmt: off
 _TRAFFIC = (
     Metric("polylog_records_in_total", _C, "Records appended as the leader of their partition."),
-    Metric("polylog_bytes_in_total", _C, "Bytes of batches appended as the leader.", unit="bytes"),
-    Metric("polylog_bytes_out_total", _C, "Bytes of batches that readers were given.",
+    Metric("polylog_appended_bytes_total", _C, "Bytes of batches appended as the leader.", unit="bytes"),
+    Metric("polylog_read_bytes_total", _C, "Bytes of batches that readers were given.",
            unit="bytes"),
     Metric("polylog_copied_bytes_total", _C, "Bytes of batches copied from other brokers.",
            unit="bytes", aliases=_also(_BROKER_TOPIC + "replicationbytesin_total")),
     Metric("polylog_topic_records_in_total", _C, "Records appended to a topic.", _TOPIC,
            is_small=False, aliases=_also(_BROKER_TOPIC + "messagesin_total", "topic")),
-    Metric("polylog_topic_bytes_in_total", _C, "Bytes of batches appended to a topic.", _TOPIC,
+    Metric("polylog_topic_appended_bytes_total", _C, "Bytes of batches appended to a topic.", _TOPIC,
            "bytes", False, _also(_BROKER_TOPIC + "bytesin_total", "topic")),
-    Metric("polylog_topic_bytes_out_total", _C, "Bytes of batches read from a topic.", _TOPIC,
+    Metric("polylog_topic_read_bytes_total", _C, "Bytes of batches read from a topic.", _TOPIC,
            "bytes", False, _also(_BROKER_TOPIC + "bytesout_total", "topic")),
 )
 _REQUESTS = (
@@ -107,7 +107,7 @@ _REQUESTS = (
     Metric("polylog_request_queue_size", _G, "Requests that wait for the Python handlers.",
            aliases=_also("kafka_network_requestchannel_requestqueuesize")),
     Metric("polylog_waiting_requests", _G,
-           "Requests that wait: fetches and streams for records, produces for the disk or replicas.",
+           "Requests that wait for records, streams, and clients that are made to rest.",
            ("operation",),
            aliases=_also("kafka_server_delayedoperationpurgatory_purgatorysize",
                          "delayedoperation")),
@@ -204,7 +204,7 @@ _RESOURCES = (
     Metric("polylog_build_info", _G, "Always 1; the labels are the versions.",
            ("version", "python", "node_id")),
     Metric("polylog_metrics_left_out", _G,
-           "Series that are not on this page, because there are more than its limits.", ("family",)),
+           "Series that are not on this page, which has limits.", ("family",)),
     Metric("polylog_metrics_seconds", _G, "How long this page has taken, with other work between.",
            unit="seconds"),
 )
