@@ -1,6 +1,9 @@
 """Makes the pages of metrics from the parts of the process."""
 
+import os
+import resource
 from collections.abc import Mapping
+from functools import cache
 
 from broker._native.wire.connection import NativeProtocol
 from broker._native.wire.poller import Poller
@@ -12,6 +15,19 @@ from broker.core.metrics.pages import Pages
 from broker.model import limits
 from broker.server.disk_watch import DiskWatch
 from broker.server.requests import Requests
+
+
+@cache
+def _version() -> str:
+    from importlib.metadata import version  # noqa: PLC0415 - a start has no time for it
+
+    return version("polylog-broker")
+
+
+def _process() -> tuple[int, int]:
+    """Return how many descriptors are open, and the bytes of memory that the process has."""
+    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return len(os.listdir("/proc/self/fd")) - 1, peak_kib * 1024  # noqa: PTH208 (only counted)
 
 
 def make_pages(
@@ -32,7 +48,14 @@ def make_pages(
         }
 
     sources = Sources(
-        poller, protocols, schema.API_KEYS, lambda: requests.queued, lambda: disk_watch.state, pools
+        poller,
+        protocols,
+        schema.API_KEYS,
+        lambda: requests.queued,
+        lambda: disk_watch.state,
+        pools,
+        _process,
+        _version,
     )
     measured = broker.metrics
     measured.pages = Pages(Collector(broker, measured.counters, sources))

@@ -1,12 +1,10 @@
 """From metrics to their values: what is read at once, and two walks in steps."""
 
-import platform
 import resource
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker.core.cluster.records import NO_LEADER
@@ -40,6 +38,8 @@ class Sources(NamedTuple):
         queued: how many requests wait for Python.
         disk: the last look at the disk, and its level.
         pools: used bytes and limit by pool.
+        process: open descriptors, and bytes of memory.
+        version: of the package.
     """
 
     poller: "Poller"
@@ -48,6 +48,8 @@ class Sources(NamedTuple):
     queued: Callable[[], int]
     disk: Callable[[], "tuple[str, Space, int]"]
     pools: Callable[[], Mapping[str, tuple[int, int]]]
+    process: Callable[[], tuple[int, int]]
+    version: Callable[[], str]
 
 
 class Collector:
@@ -130,15 +132,16 @@ class Collector:
         for pool, (used, limit) in self._sources.pools().items():
             add(values, "polylog_memory_used_bytes", (pool,), used)
             add(values, "polylog_memory_limit_bytes", (pool,), limit)
-        put(values, "polylog_open_fds", sum(1 for _ in Path("/proc/self/fd").iterdir()) - 1)
+        open_fds, resident_bytes = self._sources.process()
+        put(values, "polylog_open_fds", open_fds)
         put(values, "polylog_max_fds", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-        put(values, "polylog_resident_memory_bytes", pages * resource.getpagesize())
+        put(values, "polylog_resident_memory_bytes", resident_bytes)
         put(values, "polylog_cpu_seconds_total", time.process_time())
         put(values, "polylog_uptime_seconds", self._broker.clock.wall_ms() / 1000 - self._started)
         put(values, "polylog_start_timestamp_seconds", self._started)
         node_id = str(self._broker.config.integer("node.id"))
-        labels = metadata.version("polylog-broker"), platform.python_version(), node_id
+        python = ".".join(map(str, sys.version_info[:3]))
+        labels = self._sources.version(), python, node_id
         add(values, "polylog_build_info", labels, 1)
 
     # ---- in steps -------------------------------------------------------------------------------
