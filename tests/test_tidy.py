@@ -52,6 +52,7 @@ MAY_USE_FILES = {
     "protocols/v1/importing/directory.py": {"open"},  # of another server, read sequentially
     "segments/file.py": {"open"},  # reads a log whose broker is another process, or none
     "segments/index.py": {"open"},  # the same
+    "server/measuring.py": {"read_text"},  # what the kernel says of the process
     "server/memory.py": {"read_text"},  # what the kernel says of control groups
     "storage/log_dir.py": {"open"},  # the lock between processes
     "storage/metadata/sqlite/database.py": {"unlink"},  # SQLite's own files

@@ -4,6 +4,7 @@ import os
 import resource
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 
 from broker._native.wire.connection import NativeProtocol
 from broker._native.wire.poller import Poller
@@ -26,8 +27,8 @@ def _version() -> str:
 
 def _process() -> tuple[int, int]:
     """Return how many descriptors are open, and the bytes of memory that the process has."""
-    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return len(os.listdir("/proc/self/fd")) - 1, peak_kib * 1024  # noqa: PTH208 (only counted)
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return len(os.listdir("/proc/self/fd")) - 1, pages * resource.getpagesize()  # noqa: PTH208 (only counted)
 
 
 def make_pages(

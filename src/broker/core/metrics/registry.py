@@ -194,7 +194,7 @@ _RESOURCES = (
     Metric("polylog_memory_limit_bytes", _G, "The limit of a pool.", ("pool",), "bytes"),
     Metric("polylog_open_fds", _G, "Open file descriptors.", aliases=_also("process_open_fds")),
     Metric("polylog_max_fds", _G, "How many there may be.", aliases=_also("process_max_fds")),
-    Metric("polylog_resident_memory_bytes", _G, "The most memory that the process has had.", unit="bytes",
+    Metric("polylog_resident_memory_bytes", _G, "Memory of the process.", unit="bytes",
            aliases=_also("process_resident_memory_bytes")),
     Metric("polylog_cpu_seconds_total", _C, "Processor time of all threads.", unit="seconds",
            aliases=_also("process_cpu_seconds_total")),
