@@ -1,4 +1,4 @@
-# make run | test | check | bench | build | sanitize | fuzz: each installs its requirements first. Only
+# make run | test | check | bench | build | wheels | sanitize | fuzz: each installs its requirements first. Only
 # python3 >= 3.11, a C compiler and make must be installed; cmake and ninja are installed as wheels.
 #
 # The package is installed into .venv as by a user, never in place. Stamp files in .venv record what
@@ -10,22 +10,22 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --no-build-isolation --no-deps
 
 # The sources of the package, with folders, so that a deleted file causes a rebuild.
-SOURCES := pyproject.toml CMakeLists.txt \
-	$(shell find src \( -name __pycache__ -o -name '*.so' \) -prune -o -print)
+SOURCES := pyproject.toml CMakeLists.txt tools/index_readme.py NOTICE $(wildcard *.md) \
+	$(shell find docs -name '*.md') $(shell find src \( -name __pycache__ -o -name '*.so' \) -prune -o -print)
 
 , := ,
 # requirements(EXPRESSION): requirements in pyproject.toml, the only file with versions; those with a
 # range are replaced by the exact versions in the group `exact`.
 requirements = $(shell $(PYTHON) -c 'import re, tomllib; \
 	of = tomllib.load(open("pyproject.toml", "rb")); \
-	project, extra = of["project"], of["project"]["optional-dependencies"]; \
-	exact = {each.split("==")[0]: each for each in of["dependency-groups"]["exact"]}; \
+	project, extra = of["project"], of["project"]["optional-dependencies"]; group = of["dependency-groups"]; \
+	exact = {each.split("==")[0]: each for each in group["exact"]}; \
 	print(*(exact.get(re.match("[a-zA-Z0-9_-]+", each)[0], each) for each in $(1)))')
 
 SUITE ?= broker
 SUITES := acls broker codec compaction coordinators groups growth guard metadata spark storage tls turns
 
-.PHONY: run build etcd test test-quick check bench bench-programs $(SUITES:%=bench-%) sanitize fuzz mutants clean
+.PHONY: run build etcd test test-quick check bench bench-programs $(SUITES:%=bench-%) sanitize fuzz mutants wheels clean
 .DELETE_ON_ERROR:
 
 run: build
@@ -44,20 +44,19 @@ $(VENV)/.built: $(VENV)/.tools $(SOURCES)
 	touch $@
 
 $(VENV)/.test: $(VENV)/.tools
-	$(PIP) install $(call requirements,[each for name in ("codec"$(,) "oauth"$(,) "plot"$(,) "spark"$(,) "tls"$(,) "test") \
-		for each in extra[name] if not each.startswith("polylog")])
+	$(PIP) install $(call requirements,[each for some in extra.values() for each in some if not each.startswith("polylog")] + group["test"])
 	touch $@
 
 $(VENV)/.fuzz: $(VENV)/.test
-	$(PIP) install $(call requirements,extra["fuzz"])
+	$(PIP) install $(call requirements,group["fuzz"])
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.test
-	$(PIP) install $(call requirements,extra["bench"])
+	$(PIP) install $(call requirements,group["bench"])
 	touch $@
 
 $(VENV)/.check: $(VENV)/.bench
-	$(PIP) install $(call requirements,extra["check"])
+	$(PIP) install $(call requirements,group["check"])
 	touch $@
 
 # Python keeps what it has compiled of the tests, whatever the environment says: it takes three times
@@ -91,6 +90,11 @@ test-quick: WORKERS = $(CORES)
 test-quick: $(VENV)/.test $(VENV)/.built
 	$(PYTEST) -m "not client and not etcd and not jvm and not slow and not control and not exhaustive" \
 		--examples 0.2 --simulation-seeds 100 --crash-states 500 --fuzz-inputs 50
+
+# What a release publishes: a wheel that other machines run too, tried in an empty environment, and
+# the same bytes when it is built again. WHEELS='--python python3.12' has other interpreters.
+wheels: $(VENV)/.built
+	$(BIN)/python -m tools.wheels --twice $(WHEELS)
 
 # Lint, format, layers, types, and the stubs of the installed modules. The build compiles our own C
 # with warnings as errors.

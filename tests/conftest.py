@@ -78,6 +78,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="tests/cluster/test_replicas.py with each client",
     )
+    parser.addoption(
+        "--every-python", action="store_true", help="a wheel for each Python beside this one"
+    )
     parser.addoption("--every-call-site", action="store_true", help="one EIO at each, not some")
 
 

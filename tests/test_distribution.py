@@ -16,7 +16,10 @@ ROOT = Path(__file__).parent.parent
 OTHERS = re.compile(r"pip install [^\n`]*(?<![\w./-])(?:polylog|broker)(?![\w./-])")
 
 
-FOR_USERS = ("codec", "oauth", "spark", "plot", "tls")
+def groups() -> dict[str, list[str]]:
+    """Return what only development needs, by the name of the group."""
+    found: dict[str, list[str]] = pyproject()["dependency-groups"]
+    return found
 
 
 def pyproject() -> dict[str, Any]:
@@ -33,7 +36,7 @@ def project() -> dict[str, Any]:
 def ranges() -> dict[str, Requirement]:
     """Return the users' dependencies by name."""
     extras = project()["optional-dependencies"]
-    given = [*project()["dependencies"], *(each for name in FOR_USERS for each in extras[name])]
+    given = [*project()["dependencies"], *(each for extra in extras.values() for each in extra)]
     found = [Requirement(each) for each in given if not each.startswith("polylog")]
     return {each.name: each for each in found}
 
@@ -45,7 +48,7 @@ def test_dependencies_of_users_have_lower_and_upper_bounds() -> None:
 
 
 def test_the_exact_version_of_each_dependency_range_is_within_the_range() -> None:
-    exact = [Requirement(each) for each in pyproject()["dependency-groups"]["exact"]]
+    exact = [Requirement(each) for each in groups()["exact"]]
     versions = {each.name: str(each.specifier).removeprefix("==") for each in exact}
 
     assert versions.keys() == ranges().keys()
@@ -54,9 +57,7 @@ def test_the_exact_version_of_each_dependency_range_is_within_the_range() -> Non
 
 
 def test_development_dependencies_have_exact_versions() -> None:
-    extras = project()["optional-dependencies"]
-    lists = [pyproject()["build-system"]["requires"]]
-    lists += [each for name, each in extras.items() if name not in FOR_USERS]
+    lists = [pyproject()["build-system"]["requires"], *groups().values()]
 
     assert [each for some in lists for each in some if "==" not in each] == []
 

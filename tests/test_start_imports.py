@@ -6,8 +6,8 @@ from pathlib import Path
 
 # The standard library modules that are worth their milliseconds, and what they import.
 ENOUGH = (
-    "import argparse, asyncio, bisect, fcntl, hashlib, hmac, json, pathlib, resource, sqlite3,"
-    " uvloop, zlib"
+    "import argparse, asyncio, bisect, faulthandler, fcntl, hashlib, hmac, json, pathlib, resource,"
+    " sqlite3, uvloop, zlib"
 )
 START = """
 import os, signal, sys

@@ -42,11 +42,20 @@ FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", 
 MAY_USE_FILES = {
     "cli/audit.py": {"open"},  # the user's copy of an audit
     "cli/cert.py": {"open", "read_bytes"},  # the user's authority and certificates
+    "cli/frame.py": {"open"},  # the null device, when whoever reads the output has gone
+    "cli/profiles.py": {"read_text", "write_text"},  # the user's names for brokers
+    "cli/topic/export_files.py": {"open"},  # the user's files
+    "cli/topic/export_verb.py": {"open"},  # the same
+    "cli/topic/import_verb.py": {"open"},  # the same
+    "cli/topic/produce_verb.py": {"open"},  # the same
+    "cli/debug/bundle_verb.py": {"open"},  # the user's bundle, and the logs in it
+    "cli/docs.py": {"read_text"},  # the installed pages
     "cli/user.py": {"open"},  # the files that a user has passwords in
     "cli/metadata.py": {"read_text"},  # the user's export
     "client/secured.py": {"open"},  # the user's settings of a client
     "codec/schema.py": {"open"},  # its own table of messages
     "core/security/token_keys.py": {"open"},  # public keys of an authorization server
+    "model/config_providers.py": {"read_text"},  # what the user's settings refer to
     "model/config_sources.py": {"read_text"},  # the user's settings
     "model/secret_file.py": {"open"},  # the user's keys and passwords
     "protocols/v1/importing/directory.py": {"open"},  # of another server, read sequentially
@@ -54,6 +63,8 @@ MAY_USE_FILES = {
     "segments/index.py": {"open"},  # the same
     "server/measuring.py": {"read_text"},  # what the kernel says of the process
     "server/memory.py": {"read_text"},  # what the kernel says of control groups
+    "testing/broker.py": {"open", "read_text"},  # the log of a test's broker
+    "testing/process.py": {"open"},  # /dev/null
     "storage/log_dir.py": {"open"},  # the lock between processes
     "storage/metadata/sqlite/database.py": {"unlink"},  # SQLite's own files
     "storage/metadata/sqlite/process_locks.py": {"open"},  # locks between processes

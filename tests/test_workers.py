@@ -191,7 +191,7 @@ def test_a_worker_that_is_paused_beyond_its_lease_keeps_its_folders_from_the_oth
 
     os.kill(paused, signal.SIGSTOP)
     try:
-        waits = "logs are open in another process, waiting: topic=paused"
+        waits = "tried again: topic=paused reason=logs are open in another process"
         wait_until(lambda: waits in workers.stderr(), "the other worker is elected and waits")
         opened = openers(workers, "paused")
         assert [opened[each] for each in led] == [{paused}] * len(led)

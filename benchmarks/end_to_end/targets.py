@@ -160,14 +160,17 @@ def _java(jars: Path, *arguments: str) -> list[str]:
     return ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=info", "-cp", f"{jars}/*", *arguments]
 
 
-def start_kafka(jars: Path, folder: Path) -> Target:
+def start_kafka(jars: Path, folder: Path, more: str = "") -> Target:
     """Format a KRaft node in an empty folder and start it."""
-    [node] = start_kafka_nodes(jars, folder, 1)
+    [node] = start_kafka_nodes(jars, folder, 1, more)
     return node
 
 
-def start_kafka_nodes(jars: Path, folder: Path, count: int) -> list[Target]:
-    """Format KRaft nodes 1 to `count`, each broker and controller, and start them."""
+def start_kafka_nodes(jars: Path, folder: Path, count: int, more: str = "") -> list[Target]:
+    """Format KRaft nodes 1 to `count`, each broker and controller, and start them.
+
+    `more` are lines of their properties, with the names in braces of KAFKA_PROPERTIES.
+    """
     folder.mkdir()
     storage_tool = "kafka.tools.StorageTool"
     cluster = subprocess.run(
@@ -182,7 +185,7 @@ def start_kafka_nodes(jars: Path, folder: Path, count: int) -> list[Target]:
         data.mkdir()
         properties, log = data / "server.properties", data.with_suffix(".log")
         properties.write_text(
-            KAFKA_PROPERTIES.format(
+            (KAFKA_PROPERTIES + more).format(
                 node_id=number,
                 port=port,
                 controller_port=port + 1,

@@ -5,7 +5,11 @@
     handshake        CPU of the broker per connection that asks for one page over HTTP, beside 1.2
                      times that of `openssl s_server -www` with the same key and clients
 
-    python -m benchmarks.tls.bench [--rounds N] [--megabytes N]
+    beside Kafka     CPU of the whole process per GB over TLS, beside half of Apache Kafka's over
+                     its SSL listener (with --kafka-jars, or KAFKA_LIBS)
+    login            CPU of the broker per connection that logs in by SCRAM, see logins.py
+
+    python -m benchmarks.tls.bench [--rounds N] [--megabytes N] [--kafka-jars FOLDER]
 
 The client is one process, which sends and receives as much at once with TLS as without. The parts
 take turns, round after round, because the machine is shared; figures are medians of the rounds, and
@@ -13,6 +17,7 @@ the ratio is that within rounds.
 """
 
 import argparse
+import os
 import re
 import socket
 import ssl
@@ -20,12 +25,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from statistics import median
 
 from benchmarks.end_to_end import machine
+from benchmarks.end_to_end.targets import Target, start_kafka
+from benchmarks.tls import logins
 from tests.support import wire_requests
 from tests.support.broker_process import wait_until
 from tests.support.native_log import records
@@ -43,6 +50,8 @@ RECORD_BYTES = 16 << 10
 PIECE_BYTES = 1 << 20
 GOAL = 1.3
 HANDSHAKE_GOAL = 1.2
+KAFKA_GOAL = 0.5
+KAFKA_WARM_UP = 3  # times that it does all the work before it is measured
 TOPIC = "topic"  # that of the requests of native_wire
 WRITTEN, READ = 0, 1  # partitions
 READ_BYTES = 40_000_000
@@ -122,24 +131,27 @@ class Connection:
 class Bench:
     """A broker, and what is measured of it."""
 
-    def __init__(self, broker: SecureBroker, size: int) -> None:
-        """Make the topic."""
-        self.broker = broker
+    def __init__(
+        self, plain: str, secure: str, pid: int, context: ssl.SSLContext, size: int
+    ) -> None:
+        """Make the topic; the addresses are those without TLS and with it."""
+        self.pid = pid
         self.size = size
-        self._context = broker.client_context()
+        self._plain, self._secure = plain, secure
+        self._context = context
         self._batch = records(1, size=BATCH_BYTES)
-        with WireClient(broker.address) as client:
+        with WireClient(plain) as client:
             wire_requests.create_topic(client, TOPIC, 2)
         self._fill(READ)
 
     def open(self, *, has_tls: bool) -> Connection:
         """Return a connection."""
-        address = self.broker.secure if has_tls else self.broker.address
+        address = self._secure if has_tls else self._plain
         return Connection(address, self._context if has_tls else None)
 
     def spent(self, work: Callable[[], float], pid: int | None = None) -> float:
-        """Return the CPU seconds of the broker, or another process, by what `work` returns."""
-        measured = pid or self.broker.process.pid
+        """Return the CPU seconds of the broker's loop, or a process, by what `work` returns."""
+        measured = pid or self.pid
         read = machine.loop_seconds if pid is None else machine.process_seconds
         before = read(measured)
         done = work()
@@ -233,26 +245,65 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--megabytes", type=int, default=MEGABYTES)
+    jars = os.environ.get("KAFKA_LIBS")
+    parser.add_argument("--kafka-jars", type=Path, default=Path(jars) if jars else None)
     options = parser.parse_args(arguments)
     figures: dict[str, list[tuple[float, float, float]]] = {}
+    beside: dict[str, list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         broker = SecureBroker(Path(folder), settings=SETTINGS)
         broker.start()
-        try:
-            bench = Bench(broker, options.megabytes * 1_000_000)
+        kafka: Bench | None = None
+        with ExitStack() as stack:
+            stack.callback(broker.stop)
+            size, context = options.megabytes * 1_000_000, broker.client_context()
+            pid = broker.process.pid
+            bench = Bench(broker.address, broker.secure, pid, context, size)
             bench.produced(has_tls=False)
+            if options.kafka_jars is not None:
+                target, secure = _start_kafka(options.kafka_jars, broker, Path(folder) / "kafka")
+                stack.callback(target.kill)
+                kafka = Bench(f"127.0.0.1:{target.port}", secure, target.pid, context, size)
+                for _ in range(KAFKA_WARM_UP):
+                    kafka.produced(has_tls=True)
+                    kafka.fetched(has_tls=True)
             for _ in range(options.rounds):
                 cipher = cipher_seconds_per_gb()
-                for name, work in (("produce", bench.produced), ("fetch", bench.fetched)):
-                    plain, with_tls = _both(bench, work)
+                for name, both in (("produce", Bench.produced), ("fetch", Bench.fetched)):
+                    plain, with_tls = _both(bench, partial(both, bench))
                     figures.setdefault(name, []).append((with_tls, plain, cipher))
+                    if kafka is not None:
+                        ours, theirs = (
+                            each.spent(partial(both, each, has_tls=True), each.pid)
+                            for each in (bench, kafka)
+                        )
+                        beside.setdefault(name, []).append((ours, theirs))
                 with openssl_server(broker) as (address, pid):
                     own = bench.spent(partial(bench.connected, address), pid)
                 with_tls = bench.spent(partial(bench.connected, broker.secure))
                 figures.setdefault("handshake", []).append((with_tls * 1e6, 0.0, own * 1e6))
-        finally:
-            broker.stop()
-    return _report(figures)
+    are_met = [_report(figures), _report_beside(beside)]
+    logins.main(options.rounds)
+    return 0 if all(are_met) else 1
+
+
+def _start_kafka(jars: Path, broker: SecureBroker, folder: Path) -> tuple[Target, str]:
+    """Start Apache Kafka with the keys of a broker; return it and its address for TLS."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        secure = f"127.0.0.1:{free.getsockname()[1]}"
+    plain = "PLAINTEXT://127.0.0.1:{port}"
+    more = [
+        f"listeners={plain},SSL://{secure},CONTROLLER://127.0.0.1:{{controller_port}}",
+        f"advertised.listeners={plain},SSL://{secure}",
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
+        "ssl.keystore.type=PEM",
+        f"ssl.keystore.location={broker.key_store}",
+        "ssl.truststore.type=PEM",
+        f"ssl.truststore.location={broker.authority.file}",
+        *SETTINGS,
+    ]
+    return start_kafka(jars, folder, "".join(f"{each}\n" for each in more)), secure
 
 
 def _both(bench: Bench, work: Callable[..., float]) -> tuple[float, float]:
@@ -262,7 +313,7 @@ def _both(bench: Bench, work: Callable[..., float]) -> tuple[float, float]:
     )
 
 
-def _report(figures: dict[str, list[tuple[float, float, float]]]) -> int:
+def _report(figures: dict[str, list[tuple[float, float, float]]]) -> bool:
     print(f"{'':10} {'TLS':>9} {'plain':>9} {'OpenSSL':>9} {'ratio':>7} {'goal':>7}")
     is_met = True
     for name, rounds in figures.items():
@@ -275,7 +326,24 @@ def _report(figures: dict[str, list[tuple[float, float, float]]]) -> int:
             f" {f'<= {goal}':>7}  {unit}{'' if ratio <= goal else '  NOT MET'}"
         )
         is_met = is_met and ratio <= goal
-    return 0 if is_met else 1
+    return is_met
+
+
+def _report_beside(beside: dict[str, list[tuple[float, float]]]) -> bool:
+    if not beside:
+        print("beside Kafka: not measured, since its jars are not named")
+        return True
+    print(f"{'':10} {'TLS':>9} {'Kafka':>9} {'ratio':>7} {'goal':>7}")
+    is_met = True
+    for name, rounds in beside.items():
+        ours, theirs = (median(each) for each in zip(*rounds, strict=True))
+        ratio = median(one / other for one, other in rounds)
+        is_met = is_met and ratio <= KAFKA_GOAL
+        print(
+            f"{name:10} {ours:9.3f} {theirs:9.3f} {ratio:7.2f} {f'<= {KAFKA_GOAL}':>7}  s/GB"
+            f"{'' if ratio <= KAFKA_GOAL else '  NOT MET'}"
+        )
+    return is_met
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Reading committed records of a topic."""
 
+from collections.abc import Mapping
 from contextlib import closing
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
@@ -10,7 +11,13 @@ ARRIVAL_TIMEOUT_S = 120.0
 
 
 def committed(
-    address: str, topic: str, *, at_least: int, partitions: int = 1, isolation: str = "committed"
+    address: str,
+    topic: str,
+    *,
+    at_least: int,
+    partitions: int = 1,
+    isolation: str = "committed",
+    security: Mapping[str, str] | None = None,
 ) -> list[Message]:
     """Read the first partitions from beginning to end, and at least this many records."""
     read: list[Message] = []
@@ -22,6 +29,7 @@ def committed(
             "isolation.level": f"read_{isolation}",
             "enable.partition.eof": True,
             "enable.auto.commit": False,
+            **(security or {}),
         }
     )
     consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)])
@@ -43,8 +51,21 @@ def committed(
 
 
 def committed_values(
-    address: str, topic: str, *, at_least: int, partitions: int = 1, isolation: str = "committed"
+    address: str,
+    topic: str,
+    *,
+    at_least: int,
+    partitions: int = 1,
+    isolation: str = "committed",
+    security: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Return the values of `committed` as text."""
-    read = committed(address, topic, at_least=at_least, partitions=partitions, isolation=isolation)
+    read = committed(
+        address,
+        topic,
+        at_least=at_least,
+        partitions=partitions,
+        isolation=isolation,
+        security=security,
+    )
     return [(message.value() or b"").decode() for message in read]

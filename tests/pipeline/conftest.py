@@ -22,7 +22,7 @@ from tests.support.broker_process import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CONNECTOR_TESTS = "test_stock_connector.py"
+CONNECTOR_TESTS = {"test_secured.py", "test_stock_connector.py"}
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +36,7 @@ def spark(
     """
     tables = tmp_path_factory.mktemp("tables")
     options = {"spark.sql.warehouse.dir": str(tables)}
-    if any(each.path.name == CONNECTOR_TESTS for each in request.session.items):
+    if any(each.path.name in CONNECTOR_TESTS for each in request.session.items):
         with suppress(UnavailableError):
             options["spark.jars"] = ",".join(map(str, spark_connector.find()))
     session = start_spark(**options)

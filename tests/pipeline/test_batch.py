@@ -256,7 +256,6 @@ def test_a_read_that_spark_ends_early_does_not_affect_the_next_one(
             ),
         ),
         ({"maxOffsetsPerTrigger": "5"}, "option maxOffsetsPerTrigger: only for stream"),
-        ({"kafka.security.protocol": "SSL"}, "expected plaintext, got 'SSL'"),
     ],
 )
 def test_an_unreadable_topic_is_reported_before_a_job_starts(

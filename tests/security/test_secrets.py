@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import pytest
 
 from broker.model.settings import BROKER_SETTINGS, Kind
+from broker.protocols.http.table import PAGES
 from tests.support.broker_process import held_port
 from tests.support.certificates import Authority
 from tests.support.configured_broker import (
@@ -106,8 +108,8 @@ def secret_settings(canaries: Canaries, authority: Authority) -> dict[str, str]:
     }
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
+@pytest.fixture(params=["text", "json"])
+def running(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
     """Start a broker that logs all it can, with canaries in every sensitive setting."""
     canaries, authority = Canaries(), Authority(tmp_path)
     settings = secret_settings(canaries, authority)
@@ -119,6 +121,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
         "authorizer.class.name": AUTHORIZER,
         "super.users": "User:admin;User:ANONYMOUS",
         "polylog.log.level": "debug",
+        "polylog.log.format": request.param,
         "polylog.audit.events": "login,denial,administration,access,question",
         "polylog.audit.key.file": str(audit_key),
         "connection.failed.authentication.delay.ms": "0",
@@ -150,7 +153,7 @@ def test_a_canary_in_an_output_is_found() -> None:
 
 
 def test_no_secret_of_a_running_broker_is_printed_logged_answered_or_stored(
-    running: Running, choices: Random
+    running: Running, choices: Random, tmp_path: Path
 ) -> None:
     broker, canaries = running.broker, running.canaries
 
@@ -160,14 +163,31 @@ def test_no_secret_of_a_running_broker_is_printed_logged_answered_or_stored(
     make_tokens(running)
     speak_other_protocols(running)
     shake_hands_wrongly(running)
+    bundled = [bundle(running, tmp_path / "running.tgz", "--log", str(broker.error_log))]
     broker.stop()
+    bundled.append(bundle(running, tmp_path / "stopped.tgz", "--offline"))
 
     assert len(running.answers) > 20
+    for parts in bundled:
+        assert b"sasl.jaas.config" in parts["config.json"]
+        assert [name for name, part in parts.items() if canaries.found_in(part)] == []
     assert not canaries.found_in(b"\n".join(running.answers))
     assert not canaries.found_in((broker.stdout() + broker.stderr()).encode())
     stored = [file for file in broker.data_dir.rglob("*") if file.is_file()]
     assert stored
     assert [file.name for file in stored if canaries.found_in(file.read_bytes())] == []
+
+
+def bundle(running: Running, file: Path, *options: str) -> dict[str, bytes]:
+    """Collect what helps whoever is asked for help; return the parts of the bundle by name."""
+    broker = running.broker
+    places = ["--config", str(broker.file), "--data-dir", str(broker.data_dir), "--file", str(file)]
+    address = ["--bootstrap-server", broker.of_listener["PLAINTEXT"]]
+    command = [sys.executable, "-m", "broker", "debug", "bundle", *places, *address, *options]
+    subprocess.run(command, check=True, capture_output=True)
+    with tarfile.open(file) as archive:
+        members = {each.name.partition("/")[2]: archive.extractfile(each) for each in archive}
+        return {name: found.read() for name, found in members.items() if found is not None}
 
 
 def answered(running: Running, client: WireClient) -> None:
@@ -278,8 +298,7 @@ def speak_other_protocols(running: Running) -> None:
     lines = [
         f"V1|1|AUTH|{word()}\n".encode(),
         f"GET /?password={word()} HTTP/1.1\r\nAuthorization: Basic {word()}\r\n\r\n".encode(),
-        b"GET /metrics HTTP/1.1\r\n\r\n",
-        b"GET /health HTTP/1.1\r\n\r\n",
+        *(f"GET {path} HTTP/1.1\r\n\r\n".encode() for path in (*PAGES, "/metrics")),
     ]
     texts = [f"AUTH user=admin password={word()}", f"LOGIN {word()}"]
     frames = [len(text).to_bytes(4, "big") + text.encode() for text in texts]

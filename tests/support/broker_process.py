@@ -94,8 +94,14 @@ class BrokerProcess:
         self.expected_complaints: list[str] = []
         # The interpreter and module, unless another program is to be started.
         self.wrap: Callable[[list[str]], list[str]] = list
+        # Without settings, which both prefixes are for.
+        self.environment = {
+            name: text
+            for name, text in os.environ.items()
+            if not name.startswith(("BROKER_", "KAFKA_"))
+        }
         self._stdout = folder / "stdout.txt"
-        self._stderr = folder / "stderr.txt"
+        self.error_log = folder / "stderr.txt"
         self._lines_checked = 0
         self._stderr_start = 0  # of the last start
         self._process: subprocess.Popen[bytes] | None = None
@@ -111,13 +117,13 @@ class BrokerProcess:
         """Start the process without waiting for anything."""
         self._stdout.write_bytes(b"")
         self._stderr_start = len(self.stderr())
-        with self._stdout.open("ab") as stdout, self._stderr.open("ab") as stderr:
+        with self._stdout.open("ab") as stdout, self.error_log.open("ab") as stderr:
             self._process = subprocess.Popen(
                 self.command(),
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
-                env={k: v for k, v in os.environ.items() if not k.startswith("BROKER_")},
+                env=self.environment,
             )
 
     def start(self) -> None:
@@ -206,7 +212,7 @@ class BrokerProcess:
 
     def stderr(self) -> str:
         """Return what every start so far logged."""
-        return self._stderr.read_text(errors="replace") if self._stderr.exists() else ""
+        return self.error_log.read_text(errors="replace") if self.error_log.exists() else ""
 
     def log_lines(self) -> list[str]:
         """Return the log's lines, or only those of warnings and above."""

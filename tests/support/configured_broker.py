@@ -34,14 +34,14 @@ class ConfiguredBroker(BrokerProcess):
             weakref.finalize(self, os.close, holder)
             self.of_listener[name] = f"127.0.0.1:{port}"
         self.given = dict(settings or {})
-        self._file = folder / "broker.toml"
+        self.file = folder / "broker.toml"
 
     def command(self) -> list[str]:
         """Return the command line, and write the settings that it names."""
         listeners = ",".join(f"{name}://{each}" for name, each in self.of_listener.items())
         given = {"listeners": listeners, "log.dirs": str(self.data_dir), **self.given}
-        write_settings(self._file, given)
-        return self.wrap([sys.executable, "-m", "broker", "start", "--config", str(self._file)])
+        write_settings(self.file, given)
+        return self.wrap([sys.executable, "-m", "broker", "start", "--config", str(self.file)])
 
 
 def write_settings(file: Path, settings: Mapping[str, str]) -> None:

@@ -47,6 +47,7 @@ from broker.core.groups.commands.offsets import (
     FetchOffsetsRequest,
     FetchOffsetsResponse,
 )
+from broker.core.health import Health, Stage
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
 from broker.core.metadata import Metadata, OwnMetadata
@@ -694,7 +695,9 @@ class FakeBroker:
             long_answers=Admission(1 << 62, 0),
             response_cache=ResponseCache(lambda: self.topics.revision, 1 << 20),
             security=Security(users=Users(self.metadata)),
+            health=Health(),
         )
+        self.broker.health.stage = Stage.SERVING
         self.quotas = make_quotas(self.config, self.metadata, self.broker.clock)
         security = self.broker.security._replace(quotas=self.quotas)
         self.broker = self.broker._replace(security=security)

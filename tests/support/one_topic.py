@@ -5,6 +5,7 @@ from typing import Any
 from broker.core.broker import Broker
 from broker.core.cluster_view import Alone
 from broker.core.configs.broker_configs import BrokerConfigs
+from broker.core.health import Health
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
 from broker.core.metadata import OwnMetadata
@@ -57,4 +58,5 @@ def broker_of(topic: Topic, transactions: Any = None) -> Broker:
         appends=Tasks(1 << 62),
         long_answers=Admission(1 << 62, 0),
         response_cache=ResponseCache(lambda: 0, 1 << 20),
+        health=Health(),
     )

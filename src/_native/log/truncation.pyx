@@ -186,7 +186,7 @@ def cut(PartitionLog log, int64_t base_offset, int64_t size):
     cdef Segment segment
     for segment in [*log.unsealed, log.segments[log.index_of(base_offset)]]:
         if segment.base_offset > base_offset:
-            break
+            continue   # removed; the one that is cut may be older than all that wait for a sync
         segment.is_settled = False   # it stays open meanwhile
         must(segment.open(False), log, "cannot open a segment")
         must(cut_file(segment, size if segment.base_offset == base_offset else segment.written),

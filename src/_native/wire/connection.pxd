@@ -66,6 +66,7 @@ cdef class Connection:
     cdef public object session            # state of the Python protocol for this connection
     cdef readonly TlsChannel tls          # None: its bytes are not encrypted
     cdef NativeProtocol protocol          # None: not detected yet
+    cdef NativeProtocol named             # what it is without detection, once its first bytes come
     cdef uint8_t protocol_flags           # state of the native protocol for this connection
     cdef bint is_outbound                 # this broker has opened it: it receives replies
     cdef readonly bint needs_login        # its listener has a login, and it has not logged in yet

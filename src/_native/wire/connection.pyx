@@ -411,6 +411,8 @@ cdef class Connection:
         # Detects it by the first bytes. False: not decided yet, or closed since it is not served
         # here.
         cdef bint is_decided = False
+        if self.named is not None:
+            return self.begin_protocol(self.named)
         self.protocol = protocol_of(self.poller.protocols, data, size, &is_decided)
         if not is_decided:
             return False

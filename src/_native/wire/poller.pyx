@@ -169,7 +169,10 @@ cdef class Poller(PollerState):
         self.watch_fd(fd, connection.interest)
         self.connections[fd] = connection
         if protocol is not None:
-            connection.begin_protocol(self.protocols[protocol])
+            connection.named = self.protocols[protocol]
+            # With TLS a certificate may have to tell first who it is.
+            if tls is None:
+                connection.begin_protocol(connection.named)
         return connection
 
     def add_outbound(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from broker.cli.client_snippets import Access, python_producer
 from broker.model.address import Address
 from broker.model.config import Config
 from broker.model.listener import ListenerConfig, SecurityProtocol
@@ -17,14 +18,6 @@ OS_TEXT = (
 INSECURE_TEXT = (
     "none: every client that can connect may read and write everything (polylog.insecure=true)"
 )
-
-_SNIPPET = """\
-  from confluent_kafka import Producer
-
-  producer = Producer({{"bootstrap.servers": "{address}"{more}}})
-  producer.produce("greetings", b"hello")
-  producer.flush()
-"""
 
 
 def banner(
@@ -59,26 +52,16 @@ def banner(
     for_kafka = [each for each in listeners if each.address.protocol in ("", "kafka")]
     if for_kafka:
         first = min(for_kafka, key=lambda each: each.security is not SecurityProtocol.PLAINTEXT)
-        more = "".join(f', "{name}": "{value}"' for name, value in _secured(first, config).items())
-        lines += ["", _SNIPPET.format(address=_reachable(first.address), more=more)]
+        lines += ["", python_producer(_access(first, config), "  ")]
     return "\n".join(lines)
 
 
-def _secured(listener: ListenerConfig, config: Config) -> dict[str, str]:
-    """Return what a client of a listener sets, with names of its own for the user and files."""
-    settings = {}
-    if listener.security is not SecurityProtocol.PLAINTEXT:
-        settings["security.protocol"] = listener.security.name
-    if listener.security.has_tls:
-        settings["ssl.ca.location"] = "ca.pem"
+def _access(listener: ListenerConfig, config: Config) -> Access:
+    """Return how a client on this machine reaches a listener."""
+    mechanism = ""
     if listener.security.has_sasl:
-        # Without it librdkafka takes GSSAPI, which no listener offers.
-        settings["sasl.mechanism"], *_ = config.of_listener(listener).words(
-            "sasl.enabled.mechanisms"
-        )
-        if settings["sasl.mechanism"] != "OAUTHBEARER":
-            settings |= {"sasl.username": "alice", "sasl.password": "..."}
-    return settings
+        mechanism, *_ = config.of_listener(listener).words("sasl.enabled.mechanisms")
+    return Access(str(_reachable(listener.address)), listener.security.name, mechanism)
 
 
 def _reachable(address: Address) -> Address:

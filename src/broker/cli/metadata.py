@@ -52,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _add_configuration(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--config", type=Path, metavar="FILE.toml", help="settings of the broker")
+    command.add_argument("--config", type=Path, metavar="FILE", help="settings of the broker")
     command.add_argument("--data-dir", metavar="DIR", help="data directory of the broker")
     command.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="set a setting"

@@ -31,7 +31,7 @@ def add_place(command: Parser) -> None:
         " sasl.jaas.config, ssl.truststore.location",
     )
     command.add_argument(
-        "--config", type=Path, metavar="FILE.toml", help="settings of a stopped broker"
+        "--config", type=Path, metavar="FILE", help="settings of a stopped broker, as for start"
     )
     command.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="set one of them"
@@ -49,7 +49,7 @@ def place_of(parsed: argparse.Namespace) -> "Place":
 
     secured = None
     if parsed.command_config is not None:
-        from broker.client.secured import read_secured  # noqa: PLC0415 - imports ssl
+        from broker.client.security import read_security  # noqa: PLC0415 - imports ssl
 
-        secured = read_secured(parsed.command_config)
+        secured = read_security(parsed.command_config).secured()
     return Client(parse_address(parsed.bootstrap_server), secured=secured)

@@ -5,19 +5,26 @@ import logging
 import os
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from broker._native.kernel import heap
 from broker.cli.banner import banner
 from broker.model.clock import SystemClock
-from broker.model.config import Config, find_broker_setting, load, value_to_text
-from broker.model.config_sources import COMMAND_LINE
+from broker.model.config import (
+    Config,
+    find_broker_setting,
+    load,
+    split_words,
+    value_to_text,
+)
+from broker.model.config_sources import COMMAND_LINE, is_from
+from broker.model.errors import ConfigError
 from broker.model.listener import ListenerConfig
 from broker.model.secret_file import check_secret_file
 from broker.model.setting import Kind
 from broker.server.garbage_collection import bound_collections
-from broker.server.log_lines import FORMAT, LineLimit
+from broker.server.log_lines import LineLimit, write_lines_as
 
 _SECRET_FILES = (
     "polylog.metadata.password.file",
@@ -27,7 +34,11 @@ _SECRET_FILES = (
 
 
 def configuration(
-    file: Path | None, data_dir: str | None, listen: Sequence[str] | None, overrides: Sequence[str]
+    file: Path | None,
+    data_dir: str | None,
+    listen: Sequence[str] | None,
+    overrides: Sequence[str],
+    kafka_properties: Path | None = None,
 ) -> Config:
     """Return the configuration of a command line; raise ConfigError if it is invalid."""
     options = list(overrides)
@@ -35,32 +46,46 @@ def configuration(
         options.append(f"log.dirs={data_dir}")
     if listen:
         options.append(f"listeners={','.join(listen)}")
-    config = load(options, os.environ, file)
-    if file is not None and _passwords(config, str(file)):
-        check_secret_file(file, "--config")
+    config = load(options, os.environ, file, kafka_properties)
+    for each, option in ((file, "--config"), (kafka_properties, "--kafka-properties")):
+        if each is not None and _passwords(
+            config, (at for at in config.origins.values() if is_from(at, each))
+        ):
+            check_secret_file(each, option)
     return config
 
 
-def check(config: Config) -> int:
-    """Print the settings that are not defaults and their origins; change nothing."""
+def check(config: Config, output: str = "table") -> int:
+    """Print the resulting configuration and where it was given; change nothing."""
+    if output == "json":
+        from broker.model.explanation import as_json  # noqa: PLC0415 - a start needs none of it
+
+        print(as_json(config))
+        return 0
     for name, origin in sorted(config.origins.items()):
         note = "" if find_broker_setting(name).applies else "  (has no effect in this version)"
         print(f"{name}={value_to_text(config.get(name))}  from {origin}{note}")
+    for name, origin in sorted(config.start.not_used.items()):
+        print(f"not used here: {name}  from {origin}")
+    for variable in config.start.ignored:
+        print(f"not a setting: environment {variable}")
+    for name, text in config.start.warnings:
+        print(f"warning: {name}: {text}")
     print("configuration ok")
     return 0
 
 
 def run(config: Config) -> int:
     """Run the broker until it is stopped; return the exit code."""
+    _check_directory(config)
     # Only the owner may read the data, whatever creates a file.
     os.umask(0o077)
     heap.bound_what_is_kept()
     if _holds_secrets(config):
         _forbid_core_dumps()
     _raise_descriptor_limit()
-    logging.basicConfig(
-        stream=sys.stderr, level=config.text("polylog.log.level").upper(), format=FORMAT
-    )
+    logging.basicConfig(stream=sys.stderr, level=config.text("polylog.log.level").upper())
+    write_lines_as(config.text("polylog.log.format"))
     for handler in logging.getLogger().handlers:
         handler.addFilter(LineLimit(SystemClock()))
     for name in config.origins:
@@ -69,7 +94,8 @@ def run(config: Config) -> int:
                 "setting has no effect in this version, remove it: name=%s", name
             )
 
-    for name in _passwords(config, COMMAND_LINE):
+    _report(config)
+    for name in _passwords(config, [COMMAND_LINE]):
         logging.getLogger(__name__).warning(
             "every user of this host can read a password of the command line, give it in a file:"
             " name=%s",
@@ -98,12 +124,42 @@ def run(config: Config) -> int:
         gc.enable()
 
 
-def _passwords(config: Config, origin: str) -> list[str]:
-    """Return the password settings that were given in one place."""
+def _check_directory(config: Config) -> None:
+    """Refuse to begin anew in one directory while another one of log.dirs has the data."""
+    others = split_words(config.text("log.dirs"))[1:]
+    if not others:
+        return
+    from broker.segments.text_files import META_PROPERTIES  # noqa: PLC0415 - `--check` needs none
+
+    if (config.data_dir / META_PROPERTIES).exists():
+        return
+    for other in others:
+        if Path(other, META_PROPERTIES).exists():
+            raise ConfigError(
+                f"log.dirs: there is data in {other}, and only the first directory is used: name it"
+                " first, or leave it out"
+            )
+
+
+def _report(config: Config) -> None:
+    """Log once what of Kafka's configuration has no effect, and what may not be expected."""
+    start = config.start
+    log = logging.getLogger(__name__)
+    if start.not_used:
+        log.info("settings of Kafka not used here: names=%s", ",".join(sorted(start.not_used)))
+    if start.ignored:
+        log.info("variables that are no settings: names=%s", ",".join(start.ignored))
+    for name, text in start.warnings:
+        log.warning("%s: name=%s", text, name)
+
+
+def _passwords(config: Config, origins: Iterable[str]) -> list[str]:
+    """Return the password settings that were given at one of these places."""
+    places = set(origins)
     return [
         name
         for name, each in config.origins.items()
-        if each == origin and find_broker_setting(name).kind is Kind.PASSWORD
+        if each in places and find_broker_setting(name).kind is Kind.PASSWORD
     ]
 
 

@@ -1,7 +1,6 @@
 """`broker start --workers N`: a supervisor, and N brokers in processes of their own."""
 
 import gc
-import logging
 import sys
 from collections.abc import Callable, Sequence
 
@@ -11,7 +10,7 @@ from broker.model.config import Config
 from broker.model.errors import PolylogError
 from broker.model.listener import ListenerConfig
 from broker.server.garbage_collection import bound_collections
-from broker.server.log_lines import LinesOf
+from broker.server.log_lines import write_lines_as
 from broker.server.workers import supervisor
 from broker.server.workers.supervisor import Work
 from broker.server.workers.worker import Worker
@@ -20,7 +19,7 @@ from broker.storage.log_dir import LogDir
 
 def run(config: Config) -> int:
     """Run workers until they are stopped; return the exit code. Raises as `supervisor.run`."""
-    _log_as("supervisor")
+    write_lines_as(config.text("polylog.log.format"), "supervisor")
 
     def ready(addresses: Sequence[Address], workers: dict[int, Address]) -> None:
         configured = zip(config.listeners, addresses, strict=True)
@@ -37,7 +36,7 @@ def _prepare(log_dir: LogDir, node_ids: Sequence[int]) -> int:
 
 
 def _run_worker(config: Config, log_dir: LogDir, worker: Worker) -> int:
-    _log_as(f"worker={config.integer('node.id')}")
+    write_lines_as(config.text("polylog.log.format"), f"worker={config.integer('node.id')}")
 
     def announce(_listeners: Sequence[ListenerConfig], _config: Config, _id: str | None) -> None:
         bound_collections()
@@ -55,12 +54,7 @@ def _reported(work: Callable[[], int]) -> int:
     try:
         return work()
     except PolylogError as error:
-        from broker.cli import exit_code_of  # noqa: PLC0415 - it imports this module
+        from broker.cli.exit_codes import start_exit_code_of  # noqa: PLC0415 - after a failure
 
         print(f"broker: {error}", file=sys.stderr)
-        return exit_code_of(error)
-
-
-def _log_as(who: str) -> None:
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(LinesOf(who))
+        return start_exit_code_of(error)

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 from broker import codec
 from broker.codec import Fields
 from broker.model.address import Address
-from broker.model.errors import AccessDenied, CodecError, PeerError, PolylogError, Unreachable
+from broker.model.errors import (
+    AccessDenied,
+    CodecError,
+    PeerError,
+    PolylogError,
+    TimedOut,
+    Unreachable,
+)
 from broker.model.limits import CLIENT_TIMEOUT_SECONDS, CODEC_FRAME_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -71,12 +78,14 @@ class Client:
             # The kernel's timeouts instead of Python's: with the latter the socket would be
             # non-blocking, and MSG_WAITALL would return every piece that has arrived.
             self._socket.settimeout(None)
+            for each in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+                self._socket.setsockopt(socket.SOL_SOCKET, each, _timeval(timeout_seconds))
             if secured is not None and secured.tls is not None:
+                # OpenSSL would ask a socket with the kernel's timeouts again and again.
+                self._socket.settimeout(timeout_seconds)
                 host = address.host if secured.checks_host else None
                 self._socket = secured.tls.wrap_socket(self._socket, server_hostname=host)
                 self._receive_flags = 0  # TLS knows no flags
-            for each in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-                self._socket.setsockopt(socket.SOL_SOCKET, each, _timeval(timeout_seconds))
         except (OSError, UnicodeError) as error:  # UnicodeError: a host that cannot be a name
             raise Unreachable(
                 f"no broker at {address} ({error}): start one with `broker start`, or name another"
@@ -177,8 +186,9 @@ class Client:
                 )
             answer = self._receive(size)
         except OSError as error:
-            reason = "timed out" if isinstance(error, BlockingIOError) else error
-            raise Unreachable(
+            is_late = isinstance(error, BlockingIOError)
+            reason = "timed out" if is_late else error
+            raise (TimedOut if is_late else Unreachable)(
                 f"the broker at {self.address} did not answer {api} ({reason}): see its log"
             ) from error
         try:

@@ -11,6 +11,7 @@ from broker.model.errors import ErrorCode, RequestError, Unreachable
 from broker.model.limits import CLIENT_GIVE_UP_SECONDS
 
 if TYPE_CHECKING:
+    from broker.client.security import SecuritySettings
     from broker.codec import bodies
 
 Partition = tuple[str, int]  # topic and number
@@ -18,6 +19,9 @@ _AnswerT = TypeVar("_AnswerT")
 
 # Since version 4 a client can prevent that topics are created.
 _METADATA: "Api[bodies.MetadataRequest, bodies.MetadataResponse]" = Api("Metadata", range(4, 14))
+_API_VERSIONS: "Api[bodies.ApiVersionsRequest, bodies.ApiVersionsResponse]" = Api(
+    "ApiVersions", range(1)
+)
 _NO_ID = bytes(16)
 _UNKNOWN_TOPIC = 3
 # A leader answers with these if a topic was deleted, and if it does not know a new topic yet.
@@ -56,17 +60,29 @@ class Cluster:
         client_id: str = CLIENT_ID,
         give_up_seconds: float = CLIENT_GIVE_UP_SECONDS,
         pool: Pool = POOL,
+        security: "SecuritySettings | None" = None,
     ) -> None:
-        """Keep the addresses without connecting."""
+        """Keep the addresses; `security` is that of all connections, of which there is none yet."""
         self.bootstrap = tuple(bootstrap)
         self.client_id = client_id
         self.give_up_seconds = give_up_seconds
+        self._security = security
         self._pool = pool
         self._leaders: dict[tuple[str, int], Address] = {}
 
     def __str__(self) -> str:
         """Return the addresses in the format of bootstrap.servers."""
         return ",".join(map(str, self.bootstrap))
+
+    def check_reachable(self) -> None:
+        """Return once one of the addresses has answered, without retries.
+
+        Raises:
+            Unreachable: none does.
+            AccessDenied: the login is refused.
+        """
+        body: bodies.ApiVersionsRequest = {}
+        self.ask_any(_API_VERSIONS, body)
 
     def topics(
         self, names: Collection[str], ids: Mapping[str, str] | None = None
@@ -232,7 +248,7 @@ class Cluster:
         Raises:
             PeerError, Unreachable: see Client.version, Client.request and Pool.lease.
         """
-        with self._pool.lease(address, self.client_id) as client:
+        with self._pool.lease(address, self.client_id, self._security) as client:
             version = client.version(api.name, api.versions)
             answer = client.request(api.name, version, body, as_views=api.as_views)
         return cast("ResponseT", answer)

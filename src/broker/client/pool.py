@@ -9,41 +9,54 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from broker.client.connection import Client
 from broker.model.address import Address
 from broker.model.clock import Clock, SystemClock
 from broker.model.limits import CLIENT_IDLE_CONNECTIONS_MAX, CLIENT_IDLE_SECONDS
 
-_Key = tuple[Address, str]
+if TYPE_CHECKING:
+    from broker.client.security import SecuritySettings
+
+_Key = tuple[Address, str, "SecuritySettings | None"]
 
 
 class Pool:
-    """Idle connections by address and client id; thread-safe."""
+    """Idle connections by address, client id and who logged in; thread-safe."""
 
-    def __init__(self, clock: Clock) -> None:
-        """Start without connections."""
+    def __init__(self, clock: Clock, *, timeout_seconds: float | None = None) -> None:
+        """Start without connections; all have the same timeout, see Client."""
         self._clock = clock
+        self._timeout_seconds = timeout_seconds
         self._lock = threading.Lock()
         self._process = os.getpid()
         # For each connection the time of its return in ms; the last one was returned last.
         self._idle: dict[_Key, list[tuple[int, Client]]] = {}
 
     @contextmanager
-    def lease(self, address: Address, client_id: str) -> Iterator[Client]:
+    def lease(
+        self, address: Address, client_id: str, security: "SecuritySettings | None" = None
+    ) -> Iterator[Client]:
         """Lease a connection, a new one if none is idle; an exception in the block closes it.
 
         Raises:
             Unreachable: no connection can be made.
+            AccessDenied: the broker refuses the login.
+            ConfigError: the settings of its security cannot be used.
         """
-        client = self._take((address, client_id)) or Client(address, client_id)
+        key = (address, client_id, security)
+        client = self._take(key)
+        if client is None:
+            secured = None if security is None else security.secured()
+            client = Client(address, client_id, self._timeout_seconds, secured)
         try:
             yield client
         except BaseException:
             client.close()  # a response may still be on its way
             raise
         with self._lock:
-            idle = self._idle.setdefault((address, client_id), [])
+            idle = self._idle.setdefault(key, [])
             if len(idle) < CLIENT_IDLE_CONNECTIONS_MAX:
                 idle.append((self._clock.monotonic_ms(), client))
             else:

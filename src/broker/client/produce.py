@@ -5,7 +5,7 @@ again: a request without a response is repeated, whether it was served or not. T
 in flight to a leader, with one batch per partition, as the protocol requires.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker import codec
@@ -79,11 +79,20 @@ class Producer:
             is_transactional=self.transactional_id is not None,
         )
 
-    def send(self, batches: Mapping[Partition, Sequence[bytes]]) -> None:
+    def send(
+        self,
+        batches: Mapping[Partition, Sequence[bytes]],
+        *,
+        acks: int = _ALL_REPLICAS,
+        on_written: Callable[[Partition, bytes, int], None] | None = None,
+    ) -> None:
         """Write batches, in order within a partition, and wait until all are acknowledged.
 
         Args:
             batches: whole record batches, as `codec.encode` makes them, per topic and partition.
+            acks: -1: all replicas in sync have them; 1: the leader has them.
+            on_written: called with partition, batch and the offset of its first record, which is
+                -1 if the leader has recognised a repetition and does not know the offset.
 
         Raises:
             RequestError: a leader refuses a batch; the message names address and partition. Some
@@ -91,15 +100,20 @@ class Producer:
             Unreachable: a leader does not respond within the cluster's `give_up_seconds`.
         """
         for each in _rounds(batches):
-            self._send_round(each)
+            self._send_round(each, acks, on_written or _ignore)
 
-    def _send_round(self, left: dict[Partition, bytes]) -> None:
+    def _send_round(
+        self,
+        left: dict[Partition, bytes],
+        acks: int,
+        on_written: Callable[[Partition, bytes, int], None],
+    ) -> None:
         """Send at most one batch per partition; retry those that fail."""
 
         def body(partitions: list[Partition]) -> "bodies.ProduceRequest":
             return {
                 "transactional_id": self.transactional_id,
-                "acks": _ALL_REPLICAS,
+                "acks": acks,
                 "timeout_ms": CLIENT_TIMEOUT_SECONDS * 1000,
                 "topic_data": [
                     {
@@ -118,7 +132,7 @@ class Producer:
                 for each in topic["partition_responses"]:
                     partition = topic["name"], each["index"]
                     if each["error_code"] in {0, _DUPLICATE}:
-                        del left[partition]
+                        on_written(partition, left.pop(partition), each["base_offset"])
                     else:
                         refused.append((partition, each))
             for (name, number), each in refused:
@@ -126,6 +140,10 @@ class Producer:
                 check(each["error_code"], f"{address}: a batch for {name}-{number}{text}")
 
         self._cluster.ask_leaders(left, _PRODUCE, body, read)
+
+
+def _ignore(partition: Partition, batch: bytes, base_offset: int) -> None:
+    """Note nothing."""
 
 
 def _rounds(batches: Mapping[Partition, Sequence[bytes]]) -> Iterator[dict[Partition, bytes]]:

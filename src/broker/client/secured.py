@@ -10,20 +10,14 @@ Files that Kafka's own tools take with --command-config are taken as they are. P
 of stores. Errors show no value of a password.
 """
 
-import re
 import ssl
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from broker.client.sasl import CLIENT_MECHANISMS, Credentials
 from broker.model.errors import ConfigError
 from broker.model.jaas import parse_jaas
 from broker.model.listener import SecurityProtocol
-from broker.model.sasl_limits import CLIENT_CONFIG_BYTES_MAX
-
-_CONTINUED: Final = re.compile(r"\\\r?\n[ \t]*")
-_PROPERTY: Final = re.compile(r"[ \t]*([^=:\s#!][^=:\s]*)[ \t]*[=:][ \t]*(.*)")
 
 
 class Secured(NamedTuple):
@@ -38,29 +32,6 @@ class Secured(NamedTuple):
     tls: ssl.SSLContext | None = None
     checks_host: bool = True
     credentials: Credentials | None = None
-
-
-def read_secured(file: Path) -> Secured:
-    """Read a file of client settings; raise ConfigError."""
-    try:
-        with file.open("rb") as opened:
-            text = opened.read(CLIENT_CONFIG_BYTES_MAX).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}") from None
-    try:
-        return parse_secured(parse_properties(text))
-    except ConfigError as error:
-        raise ConfigError(f"{file}: {error}") from None
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """Parse NAME=VALUE lines of a Java properties file."""
-    properties = {}
-    for line in _CONTINUED.sub(" ", text).splitlines():
-        found = _PROPERTY.fullmatch(line)
-        if found is not None:
-            properties[found.group(1)] = found.group(2).strip()
-    return properties
 
 
 def parse_secured(properties: Mapping[str, str]) -> Secured:
@@ -95,10 +66,14 @@ def _credentials(properties: Mapping[str, str]) -> Credentials:
 
 def _context(properties: Mapping[str, str], *, checks_host: bool) -> ssl.SSLContext:
     for store in ("ssl.truststore", "ssl.keystore"):
-        if f"{store}.location" in properties and properties.get(f"{store}.type") != "PEM":
+        is_given = any(each.startswith(f"{store}.") for each in properties)
+        if is_given and properties.get(f"{store}.type") != "PEM":
             raise ConfigError(f"{store}.type: expected PEM")
     try:
-        context = ssl.create_default_context(cafile=properties.get("ssl.truststore.location"))
+        context = ssl.create_default_context(
+            cafile=properties.get("ssl.truststore.location"),
+            cadata=properties.get("ssl.truststore.certificates"),
+        )
         context.check_hostname = checks_host
         keys = properties.get("ssl.keystore.location")
         if keys is not None:

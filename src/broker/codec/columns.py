@@ -178,7 +178,11 @@ def decode_columns(
 
 
 def records(
-    buf: "Buffer", *, check_crc: bool = True, bytes_max: int = CODEC_BYTES_MAX
+    buf: "Buffer",
+    *,
+    check_crc: bool = True,
+    bytes_max: int = CODEC_BYTES_MAX,
+    aborted: Iterable[tuple[int, int]] | None = None,
 ) -> Iterator[Record]:
     """Yield the records of a run of batches or message sets as objects, control batches left out.
 
@@ -195,27 +199,38 @@ def records(
         buf: as in decode_columns, of any size.
         check_crc: whether the CRC of each batch is checked.
         bytes_max: the limit of the decompressed size of one chunk's compressed batches.
+        aborted: as in decode_columns; with it the input is decoded at once.
 
     Raises:
         CodecError: as decode_columns, raised by the iteration when it reaches the fault.
     """
     view = memoryview(buf)
     view = view.cast("B") if view.nbytes else memoryview(b"")  # an empty view cannot be cast
-    chunks = _Chunks(view, check_crc=check_crc, bytes_max=bytes_max)
+    chunks = _Chunks(view, aborted, check_crc=check_crc, bytes_max=bytes_max)
     return RecordIterator(chunks.decode_next)
 
 
 class _Chunks:
     """Decodes a few whole batches at a time, so that memory does not grow with the input."""
 
-    def __init__(self, view: memoryview, *, check_crc: bool, bytes_max: int) -> None:
+    def __init__(
+        self,
+        view: memoryview,
+        aborted: Iterable[tuple[int, int]] | None,
+        *,
+        check_crc: bool,
+        bytes_max: int,
+    ) -> None:
         self._view = view
+        self._aborted = None if aborted is None else list(aborted)
+        # The end of an aborted transaction must be in the same chunk as its records.
+        self._size = max(RECORDS_CHUNK_BYTES, 0 if aborted is None else len(view))
         self._check_crc = check_crc
         self._bytes_max = bytes_max
         self._position = 0
 
     def decode_next(self) -> tuple[int, "Buffer", dict[str, Column]] | None:
-        size = RECORDS_CHUNK_BYTES
+        size = self._size
         while self._position < len(self._view):
             chunk = self._view[self._position : self._position + size]
             try:
@@ -225,6 +240,7 @@ class _Chunks:
                     decompress_into,
                     check_crc=self._check_crc,
                     bytes_max=self._bytes_max,
+                    aborted=self._aborted,
                 )
             except CodecError as error:
                 raise moved(error, self._position) from None

@@ -8,6 +8,7 @@ from broker.core.cluster_view import ClusterView
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.health import Health
 from broker.core.logs.log import Log
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
@@ -51,6 +52,7 @@ class Broker(NamedTuple):
     appends: Tasks  # of requests whose connections may be closed before all is appended
     long_answers: Admission  # responses that are whole in memory before they are sent
     response_cache: ResponseCache  # responses about all topics
+    health: Health
     links: "Links | None" = None  # to the other brokers; None: standalone
     partition_changes: "PartitionChanges | None" = None  # None: standalone
     security: Security = Security()

@@ -179,15 +179,28 @@ async def forwarded(  # noqa: PLR0913 (a request, and where it goes)
 async def accept_mark(session: Session, client_host: str, revision: int) -> None:
     """Take what follows on this connection as forwarded, and catch up with who forwards it.
 
-    The protocols need ClusterAction for it. Without ACLs a mark may come from anybody: its host is
-    bounded, because members of groups keep it. On a broker that is alone it has no effect.
+    The protocols need ClusterAction for it. Without ACLs a mark may come from anybody who reaches
+    the listener of the brokers: its host is bounded, because members of groups keep it. On a broker
+    that is alone it has no effect.
+
+    Raises:
+        RequestError: it has come over another listener.
     """
     links = session.broker.links
     if links is None:
         return
+    if not comes_from_brokers(session):
+        text = f"brokers connect to the listener {links.listener.name}"
+        raise RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text)
     session.is_forwarded = True
     session.named_host = client_host[:FORWARDED_HOST_CHARS_MAX]
     await links.nodes.follow(revision)
+
+
+def comes_from_brokers(session: Session) -> bool:
+    """Return whether a connection has come over the listener of the brokers of a cluster."""
+    links = session.broker.links
+    return links is not None and session.listener.name == links.listener.name
 
 
 def revision_of(session: Session) -> int:

@@ -27,6 +27,7 @@ from broker.core.scheduling.admission import Admission
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.errors import PeerError, Unreachable
+from broker.model.listener import UNSECURED, ListenerConfig
 
 _LENGTH_BYTES = 4
 _PIECE_BYTES = 256 << 10
@@ -218,11 +219,19 @@ class Links:
     """All links of this broker."""
 
     def __init__(
-        self, nodes: Nodes, count_max: Callable[[], int], dialer: Dialer | None = None
+        self,
+        nodes: Nodes,
+        count_max: Callable[[], int],
+        dialer: Dialer | None = None,
+        listener: ListenerConfig = UNSECURED,
     ) -> None:
-        """Connect to nothing yet; there are at most `count_max` links at the same time."""
+        """Connect to nothing yet; there are at most `count_max` links at the same time.
+
+        `listener` is that of the brokers: over others nobody is taken for one.
+        """
         self._dialer = dialer or Dialer()
         self.nodes = nodes
+        self.listener = listener
         self._count_max = count_max
         self._memory = Admission(limits.FORWARDED_ANSWERS_BYTES_MAX, 0)
         self._requests = Admission(

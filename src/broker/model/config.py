@@ -1,8 +1,9 @@
 """The broker's configuration: the table of settings with the values in force.
 
 Precedence: the broker's own value, altered while it runs; the value altered for all brokers
-(KIP-226); the value given at the start by `--set`, by the environment, by a TOML file; the default.
-An unknown name or a value out of range raises ConfigError, which names the nearest name or the
+(KIP-226); the value given at the start (config_sources.py has the order of its sources); the
+default. A setting that only Kafka has is accepted and has no effect (unused_settings.py). An
+unknown name or a value out of range raises ConfigError, which names the nearest name or the
 allowed values. The broker's and a topic's values have the same readers: `get` for any type,
 `integer`, `flag`, `text`, `number` and `words` for a value of a known type.
 
@@ -16,16 +17,24 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.model import limits
-from broker.model.config_sources import given_texts, nearest_name
+from broker.model.config_sources import Sources, given_texts
 from broker.model.errors import ConfigError
-from broker.model.listener import PREFIX, ListenerConfig, parse_listeners, parse_protocol_map
+from broker.model.given import Given, nearest_name
+from broker.model.listener import (
+    PREFIX,
+    SEPARATOR,
+    ListenerConfig,
+    parse_listeners,
+    parse_protocol_map,
+)
 from broker.model.metadata_address import SQLITE, EtcdAddress, parse_metadata_address
 from broker.model.principal import parse_principal, parse_principals
 from broker.model.secret import HIDDEN, Secret
 from broker.model.settings import (
+    ALIASES,
     BROKER_SETTINGS,
     DYNAMIC_SETTINGS,
     INT_MAX,
@@ -36,7 +45,11 @@ from broker.model.settings import (
     per_listener_setting,
 )
 
+if TYPE_CHECKING:
+    from broker.model.config_providers import References
+
 GROUP_COMMIT = "group-commit"
+_EMPTIED = Path("/tmp")  # noqa: S108 - where Kafka's files have their data
 
 _KIND_RANGES: dict[Kind, tuple[float, float]] = {
     Kind.INT: (-INT_MAX - 1, INT_MAX),
@@ -159,21 +172,38 @@ class Layer(NamedTuple):
     values: Mapping[str, Value]
 
 
+class Start(NamedTuple):
+    """What a start was given.
+
+    Attributes:
+        origins: the settings, and where each was given.
+        not_used: settings of Kafka's that have no effect here, and where.
+        ignored: variables of Kafka's images that are no settings.
+        warnings: what an operator may not expect, each with the setting that it is about.
+    """
+
+    origins: Mapping[str, str] = MappingProxyType({})
+    not_used: Mapping[str, str] = MappingProxyType({})
+    ignored: tuple[str, ...] = ()
+    warnings: tuple[tuple[str, str], ...] = ()
+
+
+_NOTHING = Start()
+
+
 class Config(Values):
     """The broker's settings; immutable."""
 
-    __slots__ = ("_layers", "_origins")
+    __slots__ = ("_layers", "_start")
 
-    def __init__(
-        self, layers: Sequence[Layer] = (), origins: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
-        """Keep values in order of precedence, and the origins of those given at the start."""
+    def __init__(self, layers: Sequence[Layer] = (), start: Start = _NOTHING) -> None:
+        """Keep values in order of precedence, and where those of the start were given."""
         values = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
         for layer in reversed(layers):
             values.update(layer.values)
         super().__init__(values)
         self._layers = tuple(layers)
-        self._origins = MappingProxyType(dict(origins))
+        self._start = start
         self._check_relations()
 
     def altered(self, shared: Mapping[str, str], own: Mapping[str, str]) -> "Config":
@@ -186,7 +216,7 @@ class Config(Values):
             Layer(Source.DYNAMIC_BROKER, _dynamic_values(own, is_own=True)),
             Layer(Source.DYNAMIC_DEFAULT, _dynamic_values(shared, is_own=False)),
         ]
-        config = Config([*altered, *at_start], self._origins)
+        config = Config([*altered, *at_start], self._start)
         bytes_max = Config(at_start).frame_bytes_max
         if config.frame_bytes_max > bytes_max:
             raise ConfigError(
@@ -200,17 +230,22 @@ class Config(Values):
         """Return this configuration for another broker."""
         [*others, static] = self._layers or [Layer(Source.STATIC_BROKER, {})]
         own = static._replace(values={**static.values, "node.id": node_id})
-        return Config([*others, own], self._origins)
+        return Config([*others, own], self._start)
 
     @property
     def origins(self) -> Mapping[str, str]:
         """The settings that were given at the start, and where."""
-        return self._origins
+        return self._start.origins
+
+    @property
+    def start(self) -> Start:
+        """What the start was given, without values."""
+        return self._start
 
     @property
     def data_dir(self) -> Path:
-        """The data directory."""
-        return Path(self.text("log.dirs")).absolute()
+        """The data directory: the first one of log.dirs."""
+        return Path(split_words(self.text("log.dirs"))[0]).absolute()
 
     @property
     def listeners(self) -> tuple[ListenerConfig, ...]:
@@ -324,9 +359,8 @@ def _contradictions(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
         if values.integer(lower) > values.integer(upper):
             text = f"{lower}={values.get(lower)} is above {upper}={values.get(upper)}"
             yield (lower, upper), text
-    data_dir = values.text("log.dirs")
-    if not data_dir or "," in data_dir:
-        yield ("log.dirs",), f"log.dirs={data_dir!r}: name one directory"
+    if not split_words(values.text("log.dirs")):
+        yield ("log.dirs",), "log.dirs is empty: name a directory"
     try:
         parse_metadata_address(values.text("polylog.metadata.store"))
     except ConfigError as error:
@@ -348,18 +382,41 @@ def _wrong_principals(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
             yield (name,), f"{name}: {error}"
 
 
-_OF_LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+_OF_LISTENERS = (
+    "listeners",
+    "advertised.listeners",
+    "controller.listener.names",
+    "listener.security.protocol.map",
+)
 
 
 def _listeners(values: Values) -> tuple[ListenerConfig, ...]:
     protocols = parse_protocol_map(values.words("listener.security.protocol.map"))
-    advertised = values.words("advertised.listeners")
-    return parse_listeners(values.words("listeners"), advertised, protocols)
+    return parse_listeners(
+        _of_brokers(values, "listeners"), _of_brokers(values, "advertised.listeners"), protocols
+    )
+
+
+def _of_brokers(values: Values, setting: str) -> tuple[str, ...]:
+    """Return the words of a list of listeners without those of controllers."""
+    controllers = {each.upper() for each in values.words("controller.listener.names")}
+    return tuple(
+        word
+        for word in values.words(setting)
+        if word.strip().rpartition(SEPARATOR)[0].upper() not in controllers
+    )
 
 
 def _wrong_listeners(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
     if not values.words("listeners"):
         yield ("listeners",), "listeners is empty: give at least one HOST:PORT"
+        return
+    if not _of_brokers(values, "listeners"):
+        text = (
+            "listeners has only those of controllers (controller.listener.names): there are no"
+            " controllers here; start a broker for each of Kafka's brokers, and none for these"
+        )
+        yield ("listeners", "controller.listener.names"), text
         return
     try:
         listeners = _listeners(values)
@@ -372,7 +429,9 @@ def _wrong_listeners(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
             text = (
                 f"{listener} can be reached from other machines and there is no authentication:"
                 " listen on 127.0.0.1, protect it (SASL_SSL://, or SSL:// with"
-                " ssl.client.auth=required), or accept that with --set polylog.insecure=true"
+                " ssl.client.auth=required), or accept that on a network that you control, with"
+                " polylog.insecure=true in the file, --set polylog.insecure=true, or"
+                " BROKER_POLYLOG_INSECURE=true in the environment"
             )
             yield ("listeners", "polylog.insecure"), text
     prefixes = {each.prefix for each in listeners}
@@ -444,40 +503,155 @@ def _unreachable_listeners(
 
 def _are_named(values: Values) -> bool:
     """Whether every advertised address has a name: the other listeners need none then."""
-    return all("://" in word for word in values.words("advertised.listeners"))
+    return all(SEPARATOR in word for word in values.words("advertised.listeners"))
 
 
 def load(
     overrides: Iterable[str] = (),
     environment: Mapping[str, str] = MappingProxyType({}),
     file: Path | None = None,
+    kafka_properties: Path | None = None,
 ) -> Config:
-    """Read NAME=VALUE overrides over the environment over a TOML file over the defaults.
+    """Read NAME=VALUE overrides over the environment over files over the defaults.
 
     Raises:
         ConfigError: names everything that is wrong, each with where it was given.
     """
-    given, faults = given_texts(overrides, environment, file)
-    values: dict[str, Value] = {}
-    origins: dict[str, str] = {}
-    unread: set[str] = set()
-    for name, text, origin in given:
-        try:
-            values[name] = parse_value(find_broker_setting(name), text)
-        except ConfigError as error:
-            faults.append(f"{origin}: {error}")
-            unread.add(name)
-        origins[name] = origin
-    defaults = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
-    for names, fault in _contradictions(Values(defaults | values)):
-        if unread.isdisjoint(names):
-            where = " and ".join(dict.fromkeys(origins[each] for each in names if each in origins))
-            faults.append(f"{where}: {fault}")
+    reading = read(given_texts(overrides, environment, file, kafka_properties), environment)
+    faults = [
+        f"{each.origin}: {each.text}" if each.origin else each.text for each in reading.faults
+    ]
     if len(faults) > 1:
         raise ConfigError("\n  ".join((f"{len(faults)} errors in the configuration:", *faults)))
     if faults:
         raise ConfigError(faults[0])
-    return Config([Layer(Source.STATIC_BROKER, values)], origins)
+    return Config([Layer(Source.STATIC_BROKER, reading.values)], reading.start)
+
+
+class Fault(NamedTuple):
+    """An error: the first setting that it is about, where that was given, and what is wrong."""
+
+    name: str
+    origin: str
+    text: str
+
+
+class Reading(NamedTuple):
+    """What sources say: the values that could be read, and all errors."""
+
+    values: dict[str, Value]
+    start: Start
+    faults: list[Fault]
+
+
+def read(sources: Sources, environment: Mapping[str, str]) -> Reading:
+    """Check and parse what was given."""
+    faults = [Fault("", "", each) for each in sources.faults]
+    given = _with_main_names(sources.given, faults)
+    controllers = _controllers(given)
+    references = _references(given, environment)
+    values: dict[str, Value] = {}
+    origins: dict[str, str] = {}
+    not_used: dict[str, str] = {}
+    unread: set[str] = set()
+    for place, (name, text, origin) in enumerate(given):
+        try:
+            if name.startswith(controllers) or _is_unused(name, text):
+                not_used[name] = origin
+                continue
+            if references is None or not references.are_in(text):
+                values[name] = parse_value(find_broker_setting(name), text)
+            elif not any(each.name == name for each in given[place + 1 :]):
+                setting = find_broker_setting(name)
+                values[name] = parse_value(setting, references.replaced(setting, text))
+        except ConfigError as error:
+            faults.append(Fault(name, origin, str(error)))
+            unread.add(name)
+        origins[name] = origin
+    in_force = Values({name: setting.default for name, setting in BROKER_SETTINGS.items()} | values)
+    for names, fault in _contradictions(in_force):
+        if unread.isdisjoint(names):
+            where = dict.fromkeys(origins[each] for each in names if each in origins)
+            first = next((each for each in names if each in origins), "")
+            faults.append(Fault(first, " and ".join(where), fault))
+    start = Start(
+        MappingProxyType(origins),
+        MappingProxyType(not_used),
+        tuple(sources.ignored),
+        tuple(_warnings(given, in_force)),
+    )
+    return Reading(values, start, faults)
+
+
+def _warnings(given: Sequence[Given], values: Values) -> Iterator[tuple[str, str]]:
+    """Yield what an operator may not expect of values that are allowed: the setting, and a text."""
+    folders = split_words(values.text("log.dirs"))
+    if len(folders) > 1:
+        text = (
+            f"of {len(folders)} directories only the first is used, {folders[0]}: join the disks by"
+            " the system (RAID, LVM), or start a broker for each"
+        )
+        yield "log.dirs", text
+    if folders and Path(folders[0]).parent == _EMPTIED:
+        text = f"systems empty {_EMPTIED} at their start: name a directory that stays"
+        yield "log.dirs", text
+    texts = {each.name: each.text for each in given}
+    controllers = split_words(texts.get("controller.quorum.voters", ""))
+    is_alone = values.text("polylog.metadata.store") == SQLITE
+    if is_alone and (len(controllers) > 1 or texts.get("process.roles", "").strip() == "broker"):
+        text = (
+            "this is a broker of a cluster in Kafka, and here it is alone: brokers of one cluster"
+            " have the same polylog.metadata.store, etcd://HOST:PORT/PREFIX"
+        )
+        yield "process.roles" if "process.roles" in texts else "controller.quorum.voters", text
+
+
+def _with_main_names(given: Sequence[Given], faults: list[Fault]) -> list[Given]:
+    """Replace Kafka's other names of settings; the main name precedes where both are given."""
+    names = {each.name: each for each in given}
+    renamed = []
+    for each in given:
+        if (each.name, each.text.strip()) == ("broker.id", "-1"):
+            continue  # as in Kafka: it is not given
+        main = names.get(ALIASES.get(each.name, ""))
+        if main is None:
+            renamed.append(each._replace(name=ALIASES.get(each.name, each.name)))
+        elif each.name == "broker.id" and main.text.strip() != each.text.strip():
+            text = "it is another name of node.id, which has another value"
+            faults.append(Fault(each.name, each.origin, f"broker.id={each.text:.20}: {text}"))
+    return renamed
+
+
+def _controllers(given: Sequence[Given]) -> tuple[str, ...]:
+    """Return what the names of settings of controllers' listeners begin with."""
+    texts = [each.text for each in given if each.name == "controller.listener.names"]
+    return tuple(f"{PREFIX}{name.lower()}." for name in split_words("".join(texts[-1:])))
+
+
+def _references(given: Sequence[Given], environment: Mapping[str, str]) -> "References | None":
+    """Return what replaces references to files and variables; None: there is nothing of that."""
+    texts = {each.name: each.text for each in given}
+    if not texts.get("config.providers"):
+        return None
+    from broker.model.config_providers import References  # noqa: PLC0415 - rarely needed
+
+    return References(texts, environment)
+
+
+def _is_unused(name: str, text: str) -> bool:
+    """Whether only Kafka has the setting; raises ConfigError if Kafka has none of that name."""
+    if name in BROKER_SETTINGS or per_listener_setting(name) is not None:
+        return False
+    from broker.model.unused_settings import is_unused, unknown  # noqa: PLC0415 - 290 names
+
+    if not is_unused(name):
+        raise ConfigError(unknown(name))
+    if name == "process.roles" and "broker" not in split_words(text):
+        raise ConfigError(
+            f"{name}={text:.100}: this is the configuration of a controller, and there are none"
+            " here; start a broker for each of Kafka's brokers"
+        )
+    return True
 
 
 def _dynamic_values(texts: Mapping[str, str], *, is_own: bool) -> dict[str, Value]:
@@ -538,6 +712,10 @@ def parse_value(setting: Setting, text: str) -> Value:
         value = _read(setting.kind, text.strip())
     except ValueError:
         value = None
+    if setting.is_capped and isinstance(value, int) and setting.maximum is not None:
+        value = min(value, int(setting.maximum)) if _is_of_kind(setting, value) else None
+    if setting.kind is Kind.STRING and isinstance(value, str):
+        value = _as_listed(setting, value)
     if value is None or not (_is_chosen(setting, value) and _is_in_range(setting, value)):
         shown = HIDDEN if setting.kind is Kind.PASSWORD else repr(text)
         raise ConfigError(f"{setting.name}={shown:.100}: allowed is {setting.allowed}")
@@ -583,6 +761,17 @@ def _is_chosen(setting: Setting, value: Value) -> bool:
     if setting.pattern:
         return all(re.fullmatch(setting.pattern, word or "") for word in words)
     return not setting.choices or set(words) <= set(setting.choices)
+
+
+def _as_listed(setting: Setting, value: str) -> str:
+    """Return a choice as it is listed: Kafka's files may have it in other letters."""
+    return next((each for each in setting.choices if each.lower() == value.lower()), value)
+
+
+def _is_of_kind(setting: Setting, value: int) -> bool:
+    """Whether Kafka's type of the setting has such a number."""
+    low, high = _KIND_RANGES[setting.kind]
+    return low <= value <= high
 
 
 def _is_in_range(setting: Setting, value: Value) -> bool:

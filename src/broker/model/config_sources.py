@@ -1,43 +1,89 @@
-"""The sources of settings at a start: the command line, the environment, a TOML file."""
+"""The sources of settings at a start: the command line, the environment, files.
+
+A later source precedes an earlier one: Kafka's properties, a TOML file, the environment of Kafka's
+container images, our own environment, the command line.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from broker.model.errors import ConfigError
+from broker.model.given import Given, environment_name, nearest_name
 from broker.model.settings import BROKER_SETTINGS
 
 COMMAND_LINE = "command line"
+PROPERTIES_SUFFIX = ".properties"
 _ENVIRONMENT_PREFIX = "BROKER_"
-# Kubernetes sets these in every container if a service is called "broker".
-_SERVICE_LINK = re.compile(r"BROKER_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)\w*)?)")
+_KAFKA_PREFIX = "KAFKA_"
+# Kubernetes sets these in every container if a service is called "broker" or "kafka".
+_SERVICE_LINK = re.compile(r"[A-Z]+_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)\w*)?)")
+_TOML_TABLE = re.compile(r"\s*\[([^\[\]]+)\]")
+_TOML_KEY = re.compile(r"\s*([\w.\"'\s-]+?)\s*=")
 
 
-class Given(NamedTuple):
-    """A value as text, and where it was given."""
+class Sources(NamedTuple):
+    """What was given at the start.
 
-    name: str
-    text: str
-    origin: str
+    Attributes:
+        given: in ascending precedence.
+        faults: errors of what could not be read.
+        ignored: variables of Kafka's images that are no settings.
+        replaced: what a later line of the same file gives again.
+    """
+
+    given: list[Given]
+    faults: list[str]
+    ignored: list[str]
+    replaced: list[Given]
 
 
 def given_texts(
-    overrides: Iterable[str], environment: Mapping[str, str], file: Path | None
-) -> tuple[list[Given], list[str]]:
-    """Return the given values in ascending precedence, and the errors of the others."""
+    overrides: Iterable[str],
+    environment: Mapping[str, str],
+    file: Path | None,
+    kafka_properties: Path | None = None,
+) -> Sources:
+    """Read all sources."""
     faults: list[str] = []
-    in_file = list(_from_file(file, faults))
-    in_environment = list(_from_environment(environment, faults))
-    in_command = list(_from_overrides(overrides, faults))
-    return [*in_file, *in_environment, *in_command], faults
+    ignored: list[str] = []
+    replaced: list[Given] = []
+    given: list[Given] = []
+    for each, has_properties in ((kafka_properties, True), (file, is_properties(file))):
+        in_file: dict[str, Given] = {}
+        for found in _from_file(each, faults, is_properties=has_properties):
+            if found.name in in_file:
+                replaced.append(in_file[found.name])
+            in_file[found.name] = found
+        given += in_file.values()
+    of_command: list[str] = []
+    in_command = list(_from_overrides(overrides, of_command))
+    if any(variable.startswith(_KAFKA_PREFIX) for variable in environment):
+        from broker.model.kafka_environment import read_variables  # noqa: PLC0415 - rarely needed
+
+        has_listeners = any(each.name == "listeners" for each in (*given, *in_command))
+        of_kafka = {
+            variable: text
+            for variable, text in environment.items()
+            if variable.startswith(_KAFKA_PREFIX) and not _SERVICE_LINK.fullmatch(variable)
+        }
+        read = read_variables(of_kafka, has_listeners=has_listeners)
+        given += read.given
+        faults += read.faults
+        ignored += read.ignored
+    given += _from_environment(environment, faults)
+    return Sources([*given, *in_command], [*faults, *of_command], ignored, replaced)
 
 
-def nearest_name(name: str, names: Iterable[str]) -> str:
-    """Return the part of an error message that suggests a name, or nothing."""
-    import difflib  # noqa: PLC0415 - only for mistakes; its import costs a start 3 ms
+def is_properties(file: Path | None) -> bool:
+    """Whether a file has Kafka's format: its name says so."""
+    return file is not None and file.suffix == PROPERTIES_SUFFIX
 
-    matches = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {matches[0]}?" if matches else ""
+
+def is_from(origin: str, file: Path) -> bool:
+    """Whether a value with this origin was given in a file."""
+    return origin == str(file) or origin.startswith(f"{file}:")
 
 
 def _from_overrides(overrides: Iterable[str], faults: list[str]) -> Iterator[Given]:
@@ -52,10 +98,15 @@ def _from_overrides(overrides: Iterable[str], faults: list[str]) -> Iterator[Giv
 
 
 def _from_environment(environment: Mapping[str, str], faults: list[str]) -> Iterator[Given]:
-    names = {_environment_name(name): name for name in BROKER_SETTINGS}
+    names = {environment_name(_ENVIRONMENT_PREFIX, name): name for name in BROKER_SETTINGS}
     for variable, text in environment.items():
         if not variable.startswith(_ENVIRONMENT_PREFIX) or _SERVICE_LINK.fullmatch(variable):
             continue
+        if variable not in names:
+            from broker.model.unused_settings import accepted_names  # noqa: PLC0415 - 290 names
+
+            more = accepted_names()
+            names = {environment_name(_ENVIRONMENT_PREFIX, name): name for name in more}
         if variable in names:
             yield Given(names[variable], text, f"environment {variable}")
         else:
@@ -63,24 +114,61 @@ def _from_environment(environment: Mapping[str, str], faults: list[str]) -> Iter
             faults.append(f"environment: {variable} is not a setting{hint}")
 
 
-def _environment_name(name: str) -> str:
-    return _ENVIRONMENT_PREFIX + name.upper().replace(".", "_")
-
-
-def _from_file(file: Path | None, faults: list[str]) -> Iterator[Given]:
+def _from_file(file: Path | None, faults: list[str], *, is_properties: bool) -> Iterable[Given]:
     if file is None:
-        return
+        return ()
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        faults.append(f"cannot read {file}: {error.strerror}")
+        return ()
+    except UnicodeDecodeError:
+        faults.append(f"{file} is not UTF-8 text")
+        return ()
+    return (_from_properties if is_properties else _from_toml)(text, file, faults)
+
+
+def _from_properties(text: str, file: Path, faults: list[str]) -> Iterable[Given]:
+    from broker.model.properties import read_properties  # noqa: PLC0415 - most starts need none
+
+    try:
+        found = read_properties(text)
+    except ConfigError as error:
+        faults.append(f"{file}:{error}")
+        return ()
+    return [Given(each.name, each.text, f"{file}:{each.line}") for each in found]
+
+
+def _from_toml(text: str, file: Path, faults: list[str]) -> Iterable[Given]:
     import tomllib  # noqa: PLC0415 - most starts have no file; its import costs 20 ms
 
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        faults.append(f"cannot read {file}: {error.strerror}")
+        tables = tomllib.loads(text)
     except ValueError as error:
         faults.append(f"{file} is not TOML: {error}")
-    else:
-        for name, text in _flatten("", tables):
-            yield Given(name, text, str(file))
+        return ()
+    lines = _toml_lines(text)
+    return [
+        Given(name, text, f"{file}:{lines[name]}" if name in lines else str(file))
+        for name, text in _flatten("", tables)
+    ]
+
+
+def _toml_lines(text: str) -> dict[str, int]:
+    """Return the line of each key; those of inline tables and in strings of several lines lack."""
+    lines: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _TOML_TABLE.match(line):
+            table = _joined(found[1]) + "."
+        elif found := _TOML_KEY.match(line):
+            lines.setdefault(table + _joined(found[1]), number)
+    return lines
+
+
+def _joined(key: str) -> str:
+    """Return a dotted key without quotes and blanks."""
+    return re.sub(r"[\"'\s]", "", key)
 
 
 def _flatten(prefix: str, value: object) -> Iterable[tuple[str, str]]:

@@ -279,6 +279,10 @@ class Unreachable(PolylogError):
     """The broker of a command, or the metadata store of a cluster, cannot be reached."""
 
 
+class TimedOut(Unreachable):
+    """A broker has not answered in time; what it was asked may still happen."""
+
+
 class AccessDenied(PolylogError):
     """The broker of a command refuses its login."""
 

@@ -580,6 +580,7 @@ NOTES_PER_SECOND_MAX = 100
 # in case a message template contains something that a client sent.
 LOG_LINES_PER_SECOND_MAX = 100
 LOG_EVENTS_PER_SECOND_MAX = 1_000
+LOG_LINES_OF_ALL_PER_SECOND_MAX = 2_000
 
 # --- logs -----------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from broker.model.errors import ConfigError
 from broker.model.protocol_names import PINNABLE
 
 PREFIX = "listener.name."
-_SEPARATOR = "://"
+SEPARATOR = "://"
 
 
 class SecurityProtocol(Enum):
@@ -49,7 +49,7 @@ class ListenerConfig(NamedTuple):
     def __str__(self) -> str:
         """The listener as in `listeners`."""
         is_plain = self.name == SecurityProtocol.PLAINTEXT.name or self.address.protocol
-        return str(self.address) if is_plain else f"{self.name}{_SEPARATOR}{self.address}"
+        return str(self.address) if is_plain else f"{self.name}{SEPARATOR}{self.address}"
 
     @property
     def prefix(self) -> str:
@@ -100,7 +100,7 @@ def parse_listeners(
 
 
 def _parse(word: str, protocols: Mapping[str, SecurityProtocol]) -> ListenerConfig:
-    scheme, separator, rest = word.strip().rpartition(_SEPARATOR)
+    scheme, separator, rest = word.strip().rpartition(SEPARATOR)
     name = scheme.upper()
     if not separator:
         name = SecurityProtocol.PLAINTEXT.name
@@ -108,9 +108,9 @@ def _parse(word: str, protocols: Mapping[str, SecurityProtocol]) -> ListenerConf
         security = protocols.get(name, SecurityProtocol.PLAINTEXT)
         return ListenerConfig(name, _address("listeners", word), None, security)
     if name not in protocols:
-        known = ", ".join(f"{each}{_SEPARATOR}" for each in (*PINNABLE, *protocols))
+        known = ", ".join(f"{each}{SEPARATOR}" for each in (*PINNABLE, *protocols))
         raise ConfigError(
-            f"listeners: {word!r:.200}: {scheme}{_SEPARATOR} is not known; {known} are. Another"
+            f"listeners: {word!r:.200}: {scheme}{SEPARATOR} is not known; {known} are. Another"
             " name needs an entry NAME:PROTOCOL in listener.security.protocol.map"
         )
     return ListenerConfig(name, _address("listeners", rest), None, protocols[name])
@@ -121,7 +121,7 @@ def _split_advertised(word: str, listeners: Sequence[ListenerConfig]) -> tuple[s
 
     "": none, or one that says only which wire protocol it is for and not which listener.
     """
-    scheme, _, rest = word.strip().rpartition(_SEPARATOR)
+    scheme, _, rest = word.strip().rpartition(SEPARATOR)
     address = _address("advertised.listeners", rest)
     name = scheme.upper()
     is_of_one = name in {each.name for each in listeners}

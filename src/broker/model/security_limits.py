@@ -11,6 +11,9 @@ SCRAM_CREDENTIALS_MAX: Final = 20_000
 DELEGATION_TOKENS_MAX: Final = 20_000
 CLIENT_QUOTAS_MAX: Final = 20_000
 SECURITY_VALUE_BYTES_MAX: Final = 16 * KIB
+# For how long a pattern of a group keeps to what its member was allowed to describe, as in Kafka.
+PATTERNS_AUTHORIZED_MS: Final = 600_000
+SECURITY_ENTRIES_TOLD_PER_STEP: Final = 50  # to those who watch them, after a load: 10 us each
 SECURITY_NAME_BYTES_MAX: Final = METADATA_KEY_BYTES_MAX - 64  # the prefix and the kind precede it
 
 # A text from a client in an audit event, such as the name that a failed login claimed.

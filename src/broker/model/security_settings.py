@@ -10,6 +10,7 @@ from broker.model.setting import DAY_MS, HOUR_MS, INT_MAX, Kind, Setting
 # fmt: off
 _LISTENERS = (
     Setting("listeners", Kind.LIST, ("localhost:9092",),
+            kafka_default="PLAINTEXT://:9092",
             doc="[NAME://]HOST:PORT to listen on; localhost means IPv4 and IPv6, port 0 a free"
                 " port. A name is a security protocol, one of listener.security.protocol.map, or"
                 " a wire protocol that the listener is restricted to."),
@@ -19,6 +20,9 @@ _LISTENERS = (
     Setting("listener.security.protocol.map", Kind.LIST, (),
             doc="NAME:PROTOCOL for names of listeners; PROTOCOL is PLAINTEXT, SSL, SASL_PLAINTEXT"
                 " or SASL_SSL, and these are names without an entry."),
+    Setting("controller.listener.names", Kind.LIST, (),
+            doc="Names of Kafka's listeners for controllers, which do not exist here: listeners and"
+                " advertised listeners of these names are left out."),
     Setting("inter.broker.listener.name", Kind.STRING, None,
             doc="Name of the listener over which brokers of a cluster reach each other; unset: the"
                 " first with security.inter.broker.protocol."),
@@ -34,6 +38,7 @@ _LISTENERS = (
 _TLS = (
     Setting("ssl.keystore.type", Kind.STRING, "PEM", choices=("PEM", "PKCS12"),
             is_per_listener=True, is_dynamic_per_listener=True,
+            kafka_default="JKS",
             doc="Format of the key store. PEM: one file with the private key (PKCS#8), the"
                 " certificate and those of intermediate authorities. PKCS12 needs the extra tls."),
     Setting("ssl.keystore.location", Kind.STRING, None,
@@ -53,6 +58,7 @@ _TLS = (
             doc="Password of an encrypted private key."),
     Setting("ssl.truststore.type", Kind.STRING, "PEM", choices=("PEM", "PKCS12"),
             is_per_listener=True, is_dynamic_per_listener=True,
+            kafka_default="JKS",
             doc="Format of the trust store; PKCS12 needs the extra tls."),
     Setting("ssl.truststore.location", Kind.STRING, None,
             is_per_listener=True, is_dynamic_per_listener=True,
@@ -96,6 +102,7 @@ _SASL = (
     Setting("sasl.enabled.mechanisms", Kind.LIST, ("SCRAM-SHA-512", "SCRAM-SHA-256"),
             choices=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
             is_per_listener=True,
+            kafka_default="GSSAPI",
             doc="How clients may log in. Kafka's default, GSSAPI, is not supported. OAUTHBEARER"
                 " needs the extra oauth."),
     Setting("sasl.jaas.config", Kind.PASSWORD, None, is_per_mechanism=True,
@@ -103,9 +110,11 @@ _SASL = (
                 " and password who this broker is at other brokers. No class is loaded."),
     Setting("sasl.mechanism.inter.broker.protocol", Kind.STRING, "SCRAM-SHA-512",
             choices=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+            kafka_default="GSSAPI",
             doc="How brokers of a cluster log in to each other."),
     Setting("sasl.server.max.receive.size", Kind.INT, sasl_limits.LOGIN_FRAME_BYTES_MAX,
             minimum=1024, maximum=512 * limits.KIB, unit="bytes",
+            kafka_default="524288",
             doc="Largest request before a login. Kafka's default is 524288; here a connection that"
                 " has not logged in takes at most 64 KiB."),
     Setting("sasl.server.callback.handler.class", Kind.STRING, None, choices=_OAUTH_VALIDATORS,

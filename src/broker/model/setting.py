@@ -50,6 +50,9 @@ class Setting(NamedTuple):
     is_per_mechanism: bool = False
     is_dynamic_per_listener: bool = False  # it may be altered for one listener of one broker
     applies: bool = True
+    # Kafka allows values above `maximum`, which is a limit of this broker: they mean the maximum.
+    is_capped: bool = False
+    kafka_default: str | None = None  # where it is another one, as text
 
     @property
     def documentation(self) -> str:
@@ -62,12 +65,15 @@ class Setting(NamedTuple):
         if self.kind is Kind.BOOLEAN and not self.choices:
             return "true or false"
         if self.choices:
-            return ("a list of " if self.kind is Kind.LIST else "") + " | ".join(self.choices)
+            return ("a list of " if self.kind is Kind.LIST else "") + " | ".join(
+                each or "(empty)" for each in self.choices
+            )
         if self.pattern:
             return f"a list of words that match {self.pattern}"
         if self.minimum is not None:
             unit = self.unit and f" {self.unit}"
             highest = INT_MAX if self.maximum is None and self.kind is Kind.INT else self.maximum
             end = "or more" if highest is None else f".. {highest}"
-            return f"{self.minimum} {end}{unit}"
+            more = f" (more means {self.maximum})" if self.is_capped else ""
+            return f"{self.minimum} {end}{unit}{more}"
         return "comma-separated values" if self.kind is Kind.LIST else "any text"

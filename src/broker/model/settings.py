@@ -51,19 +51,21 @@ _NETWORK = (
             doc="Rack of this broker, as clients see it."),
     Setting("socket.request.max.bytes", Kind.INT, limits.FRAME_BYTES_MAX, minimum=64 * limits.KIB,
             unit="bytes",
+            kafka_default="104857600",
             doc="Largest request frame; at least message.max.bytes and 1 MiB. Kafka's"
                 " default is 100 MiB; frames are held whole here."),
     Setting("max.connections", Kind.INT, limits.CONNECTIONS_MAX, minimum=1, maximum=1_000_000,
-            is_dynamic=True, is_per_listener=True, is_dynamic_per_listener=True,
+            is_capped=True, is_dynamic=True, is_per_listener=True, is_dynamic_per_listener=True,
+            kafka_default="2147483647",
             doc="Connections at the same time; above it a new one is closed at once. Of the"
                 " broker, and with a listener's prefix of that listener."),
     Setting("connections.max.idle.ms", Kind.LONG, limits.CONNECTION_IDLE_MS, minimum=-1, unit="ms",
             doc="A connection without requests is closed after this time; -1: never."),
     Setting("fetch.max.bytes", Kind.INT, limits.FETCH_BYTES_MAX, minimum=1024,
-            maximum=limits.REPLY_QUEUE_BYTES_PER_CONNECTION, unit="bytes",
+            maximum=limits.REPLY_QUEUE_BYTES_PER_CONNECTION, is_capped=True, unit="bytes",
             doc="Most bytes of records in one fetch response."),
     Setting("max.incremental.fetch.session.cache.slots", Kind.INT, limits.FETCH_SESSIONS_MAX,
-            minimum=0, maximum=100_000,
+            minimum=0, maximum=100_000, is_capped=True,
             doc="Fetch sessions kept (KIP-227); 0 turns them off."),
 )
 
@@ -85,6 +87,7 @@ _CLUSTER = (
     Setting("polylog.metadata.tls.certificate.file", Kind.STRING, None,
             doc="File with the certificate and key (PEM) of this broker for etcd."),
     Setting("broker.session.timeout.ms", Kind.INT, 3_000, minimum=2_000, maximum=60_000, unit="ms",
+            kafka_default="9000",
             doc="How long a broker of a cluster may be silent before others take over what it"
                 " leads. It stops serving that a second earlier. Kafka's default is 9000; the time"
                 " until another broker leads is up to twice this where etcd elects meanwhile."),
@@ -150,7 +153,7 @@ _TOPICS = (
 
 _LOGS = (
     Setting("log.dirs", Kind.STRING, "data",
-            doc="The data directory (one); created when it does not exist."),
+            doc="The data directory; created when it does not exist. Of several, the first one."),
     Setting("polylog.durability", Kind.STRING, "group-commit", choices=("group-commit", "os"),
             topic="polylog.durability",
             doc="group-commit: every ack other than 0 waits for a shared fdatasync. os: ack"
@@ -267,23 +270,26 @@ _COORDINATORS = (
     Setting("offsets.retention.minutes", Kind.INT, 7 * 24 * 60, minimum=1, unit="minutes",
             doc="How long a group without members keeps its offsets."),
     Setting("offset.metadata.max.bytes", Kind.INT, limits.OFFSET_METADATA_BYTES_MAX, minimum=0,
-            maximum=limits.OFFSET_METADATA_BYTES_MAX, unit="bytes",
+            maximum=limits.OFFSET_METADATA_BYTES_MAX, is_capped=True, unit="bytes",
             doc="Longest text stored with a committed offset."),
     # Kafka waits 3 s for more first members, which saves a rebalance when a fleet starts at once
     # and costs all others 3 s at each first join: tests, notebooks, single services.
     Setting("group.initial.rebalance.delay.ms", Kind.INT, 0, minimum=0, maximum=300_000, unit="ms",
+            kafka_default="3000",
             doc="How long an empty group waits for more members after its first."),
     # Kafka's default floor is 6 s. Users ask for 1 to 6 s to have partitions taken over sooner,
     # and a heartbeat costs this broker microseconds; below 1 s a pause of a client's garbage
     # collector already looks like a failure.
     Setting("group.min.session.timeout.ms", Kind.INT, 1_000, minimum=1_000, maximum=1_800_000,
             unit="ms",
+            kafka_default="6000",
             doc="Shortest session timeout a member may ask for."),
     Setting("group.max.session.timeout.ms", Kind.INT, 1_800_000, minimum=1_000, maximum=1_800_000,
             unit="ms",
             doc="Longest session timeout a member may ask for."),
     Setting("group.max.size", Kind.INT, limits.MEMBERS_PER_GROUP_MAX, minimum=1,
-            maximum=limits.MEMBERS_PER_GROUP_MAX,
+            maximum=limits.MEMBERS_PER_GROUP_MAX, is_capped=True,
+            kafka_default="2147483647",
             doc="Most members of one group."),
     Setting("group.consumer.session.timeout.ms", Kind.INT, 45_000, minimum=1, unit="ms",
             group="consumer.session.timeout.ms",
@@ -300,7 +306,8 @@ _COORDINATORS = (
     Setting("group.consumer.max.heartbeat.interval.ms", Kind.INT, 15_000, minimum=1, unit="ms",
             doc="Longest heartbeat interval that a consumer group may be given."),
     Setting("group.consumer.max.size", Kind.INT, limits.MEMBERS_PER_GROUP_MAX, minimum=1,
-            maximum=limits.MEMBERS_PER_GROUP_MAX,
+            maximum=limits.MEMBERS_PER_GROUP_MAX, is_capped=True,
+            kafka_default="2147483647",
             doc="Most members of one consumer group."),
     Setting("group.consumer.assignors", Kind.LIST, ("uniform", "range"),
             choices=("uniform", "range"),
@@ -338,6 +345,11 @@ _PROCESS = (
                 " deletion by age continues. It does not confirm later steps."),
     Setting("polylog.log.level", Kind.STRING, "info", choices=("debug", "info", "warning", "error"),
             doc="Least severe event that is logged."),
+    Setting("polylog.log.format", Kind.STRING, "text", choices=("text", "logfmt", "json"),
+            doc="How a line of the log is written: for people, as key=value, or as a JSON object."),
+    Setting("polylog.stall.seconds", Kind.INT, 10, minimum=0, maximum=3_600,
+            doc="The stacks of all threads are written to stderr when nothing has been served for"
+                " so long; 0: never."),
 )
 
 _CLEANER = (
@@ -348,11 +360,11 @@ _CLEANER = (
             doc="How long the cleaner waits when no log is due."),
     Setting("log.cleaner.dedupe.buffer.size", Kind.LONG, limits.COMPACTION_MAP_BYTES,
             minimum=limits.COMPACTION_MAP_BYTES_MIN, maximum=limits.COMPACTION_MAP_BYTES_MAX,
-            unit="bytes",
+            is_capped=True, unit="bytes",
             is_dynamic=True,
             doc="Memory for keys, 24 bytes each; a log with more is compacted in several passes."),
     Setting("log.cleaner.threads", Kind.INT, 1, minimum=1, maximum=1, applies=False,
-            is_dynamic=True,
+            is_capped=True, is_dynamic=True,
             doc="How many logs are compacted at a time: one, in a process of its own."),
 )
 
@@ -422,6 +434,9 @@ BROKER_SETTINGS: dict[str, Setting] = {
     )
     for setting in rows
 }
+# Kafka's other names of settings; the name of the setting itself precedes.
+ALIASES: dict[str, str] = {"broker.id": "node.id", "log.dir": "log.dirs"}
+
 # By name; `add_topic_settings` adds those of protocols.
 TOPIC_SETTINGS: dict[str, View] = _topic_settings()
 TOPIC_KEYS: dict[str, Setting] = {name: view.setting for name, view in TOPIC_SETTINGS.items()}

@@ -1,15 +1,21 @@
-"""Broker settings of Apache Kafka 4.3.1 that have no meaning in this broker.
+"""Settings of Apache Kafka 4.3.1 that have no meaning in this broker, and names of its neighbours.
 
-Tools send whole sets of settings (`kafka-configs.sh --alter`, librdkafka's tests). A setting that
-only Kafka has is accepted in such a request, has no effect and is not stored. Names that Kafka does
-not have either are refused. tests/unit/model/test_unused_settings.py checks that no name is both
-here and in settings.py.
+Kafka's configuration files are read as they are, and tools send whole sets of settings
+(`kafka-configs.sh --alter`, librdkafka's tests). A setting that only Kafka has is accepted, has no
+effect and is not stored; so are settings of plug-ins of Kafka, and those of earlier releases that
+Kafka 4 ignores. Names that Kafka does not have either are refused, and so are those without which a
+broker would do something else than its file says. tests/unit/model/test_unused_settings.py checks
+that every name of Kafka is either here or in settings.py.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
+from broker.model.given import nearest_name
 from broker.model.listener import PREFIX
-from broker.model.settings import per_listener_setting
+from broker.model.settings import ALIASES, BROKER_SETTINGS, per_listener_setting
+
+_MECHANISMS: Final = ("GSSAPI", "OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 _NAMES = """
     add.partitions.to.txn.retry.backoff.max.ms
@@ -19,10 +25,8 @@ _NAMES = """
     alter.log.dirs.replication.quota.window.size.seconds
     background.threads
     broker.heartbeat.interval.ms
-    broker.id
     client.quota.callback.class
     config.providers
-    controller.listener.names
     controller.performance.always.log.threshold.ms
     controller.performance.sample.period.ms
     controller.quorum.append.linger.ms
@@ -97,7 +101,6 @@ _NAMES = """
     log.cleaner.io.buffer.load.factor
     log.cleaner.io.buffer.size
     log.cleaner.io.max.bytes.per.second
-    log.dir
     log.dir.failure.timeout.ms
     log.flush.offset.checkpoint.interval.ms
     log.flush.start.offset.checkpoint.interval.ms
@@ -160,7 +163,6 @@ _NAMES = """
     remote.log.storage.manager.class.path
     remote.log.storage.manager.impl.prefix
     remote.log.storage.system.enable
-    replica.alter.log.dirs.io.max.bytes.per.second
     replica.fetch.backoff.ms
     replica.high.watermark.checkpoint.interval.ms
     replica.socket.receive.buffer.bytes
@@ -245,8 +247,112 @@ _NAMES = """
 """
 UNUSED_SETTINGS: Final = frozenset(_NAMES.split())
 
+# A dynamic setting that Kafka's tools set for throttles, and that its table of settings lacks.
+_OF_TOOLS = frozenset({"replica.alter.log.dirs.io.max.bytes.per.second"})
+
+# Of Kafka 1 to 3; Kafka 4 ignores them.
+_OF_EARLIER_RELEASES = frozenset(
+    """
+    auto.include.jmx.reporter
+    broker.id.generation.enable
+    control.plane.listener.name
+    controlled.shutdown.max.retries
+    controlled.shutdown.retry.backoff.ms
+    eligible.leader.replicas.enable
+    group.coordinator.new.enable
+    group.share.enable
+    inter.broker.protocol.version
+    log.message.format.version
+    offsets.commit.required.acks
+    password.encoder.cipher.algorithm
+    password.encoder.iterations
+    password.encoder.key.length
+    password.encoder.keyfactory.algorithm
+    password.encoder.old.secret
+    password.encoder.secret
+    quota.consumer.default
+    quota.producer.default
+    reserved.broker.max.id
+    unstable.metadata.versions.enable
+    """.split()  # noqa: SIM905 - one key a line, as above
+)
+
+# What the names of plug-ins' settings begin with: Kafka's own interfaces, Confluent's packages,
+# Cruise Control, Strimzi.
+_OF_PLUGINS = (
+    "client.quota.callback.",
+    "config.providers.",
+    "confluent.",
+    "cruise.control.",
+    "kafka.csv.metrics.",
+    "opa.authorizer.",
+    "prometheus.metrics.reporter.",
+    "rlmm.config.",
+    "rsm.config.",
+    "strimzi.",
+)
+
+_HINTS = {
+    "advertised.host.name": "Kafka 3 has removed it: use advertised.listeners",
+    "advertised.port": "Kafka 3 has removed it: use advertised.listeners",
+    "delegation.token.master.key": "Kafka 4 has removed it: use delegation.token.secret.key",
+    "host.name": "Kafka 3 has removed it: use listeners",
+    "log.message.timestamp.difference.max.ms": "Kafka 4 has removed it: use"
+    " log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms",
+    "port": "Kafka 3 has removed it: use listeners",
+}
+_ZOOKEEPER = "zookeeper."
+_ZOOKEEPER_HINT = (
+    "there is no ZooKeeper here, nor in Kafka 4: remove the settings of ZooKeeper; brokers of one"
+    " cluster have the same polylog.metadata.store"
+)
+
 
 def is_unused(name: str) -> bool:
     """Whether it is a broker setting of Kafka without effect here, also for one listener."""
-    is_of_listener = name.startswith(PREFIX) and per_listener_setting(name) is None
-    return name in UNUSED_SETTINGS or is_of_listener
+    names = [name]
+    if name.startswith(PREFIX):
+        # Perhaps after the name of a listener, perhaps after that and the one of a SASL mechanism.
+        _, _, rest = name.removeprefix(PREFIX).partition(".")
+        names = [rest, rest.partition(".")[2]]
+    return any(
+        each in UNUSED_SETTINGS
+        or each in _OF_TOOLS
+        or each in _OF_EARLIER_RELEASES
+        or each.startswith(_OF_PLUGINS)
+        for each in names
+    )
+
+
+def unknown(name: str, more: Iterable[str] = ()) -> str:
+    """Return why a name that is neither used nor unused is refused, and what was meant.
+
+    `more` are names that would be right, too.
+    """
+    if name.startswith(_ZOOKEEPER):
+        return f"{name:.100}: {_ZOOKEEPER_HINT}"
+    if name in _HINTS:
+        return f"{name}: {_HINTS[name]}"
+    return f"unknown setting {name!r:.100}{_nearest(name, more)}"
+
+
+def accepted_names() -> frozenset[str]:
+    """Return every name that a configuration file may have, without those of listeners."""
+    return (
+        UNUSED_SETTINGS | _OF_TOOLS | _OF_EARLIER_RELEASES | BROKER_SETTINGS.keys() | ALIASES.keys()
+    )
+
+
+def _nearest(name: str, more: Iterable[str]) -> str:
+    known = accepted_names() | set(more)
+    listener, _, setting = name.removeprefix(PREFIX).partition(".")
+    if not name.startswith(PREFIX) or not setting:
+        return nearest_name(name, known)
+    if setting in BROKER_SETTINGS and per_listener_setting(f"{PREFIX}any.{setting}") is None:
+        return f": {setting} is the same for all listeners"
+    if listener != listener.lower():
+        return f"; did you mean {PREFIX}{listener.lower()}.{setting}?"
+    mechanism, _, of_mechanism = setting.partition(".")
+    if mechanism.upper() in _MECHANISMS and of_mechanism:
+        return nearest_name(of_mechanism, known, before=f"{PREFIX}{listener}.{mechanism}.")
+    return nearest_name(setting, known, before=f"{PREFIX}{listener}.")

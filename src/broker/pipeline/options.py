@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from enum import Flag, auto
 from typing import Any, Final, NamedTuple
 
+from broker.client.security import SETTINGS as SECURITY_SETTINGS
+from broker.client.security import SecuritySettings
 from broker.model.compressions import BY_NAME
 from broker.model.errors import ConfigError
 from broker.model.limits import MESSAGE_BYTES_MAX, PIECE_BYTES, TRANSACTIONAL_ID_BYTES_MAX
@@ -48,6 +50,10 @@ def _text(value: str) -> str:
     if not value.strip():
         raise ValueError("a non-empty text")
     return value.strip()
+
+
+def _unchanged(value: str) -> str:
+    return value
 
 
 def _boolean(value: str) -> bool:
@@ -260,7 +266,7 @@ _ANY = _READS | _WRITES
 KAFKA_OPTIONS: Final = (
     Option("bootstrap.servers", _text, _ANY),
     Option("client.id", _text, _ANY, "polylog-spark"),
-    Option("security.protocol", _one_of("plaintext"), _ANY, "plaintext"),
+    *(Option(each, _unchanged, _ANY) for each in SECURITY_SETTINGS),
     Option("default.api.timeout.ms", _positive, _ANY),
     Option("isolation.level", _one_of("read_committed", "read_uncommitted"), _READS | _F),
     Option("max.partition.fetch.bytes", _positive, _READS),
@@ -333,6 +339,23 @@ def parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
         except ValueError as error:
             raise ConfigError(f"option {name}: expected {error}, got {value!r}") from None
     return values
+
+
+def security_of(values: Mapping[str, Any]) -> SecuritySettings | None:
+    """Return the security of connections, or None if no option is about it; read its files once.
+
+    Raises:
+        ConfigError: the options cannot be used.
+    """
+    given = {each: values[KAFKA + each] for each in SECURITY_SETTINGS}
+    security = SecuritySettings({name: text for name, text in given.items() if text is not None})
+    if security == SecuritySettings({}):
+        return None
+    try:
+        security.secured()
+    except ConfigError as error:
+        raise ConfigError(f"options {KAFKA}*: {error}") from None
+    return security
 
 
 def table_options(given: Mapping[str, str], use: Use) -> dict[str, str]:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from broker.core.broker import Broker
+from broker.core.health import Stage
 from broker.core.session import Session
 from broker.model import limits
 from broker.model.address import Address
@@ -17,10 +18,12 @@ from broker.model.errors import PolylogError, StorageError
 from broker.model.listener import ListenerConfig
 from broker.model.principal import ANONYMOUS, Principal, parse_principal
 from broker.server import descriptors
-from broker.server.composition import compose, services_of
+from broker.server.composition import Variant, compose, services_of
 from broker.server.listener import Acceptor, Listener, Throttled
 from broker.server.loop import Loop
 from broker.server.opening import Opened, open_metadata
+from broker.server.reporting import Reporting
+from broker.server.service_manager import STOPPING, of_environment
 from broker.storage.log_dir import LogDir
 from broker.storage.reserve import Reserve
 
@@ -35,20 +38,22 @@ EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits(3)
 EXIT_STORAGE = 74
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # nohup ignores SIGHUP
 
+_STANDARD = Variant()
+
 _log = logging.getLogger(__name__)
 
 # Prints where the broker listens, its configuration, and the id of its cluster; None: standalone.
 Announce: TypeAlias = Callable[[Sequence[ListenerConfig], Config, str | None], None]
 
 
-def run(config: Config, announce: Announce) -> int:
+def run(config: Config, announce: Announce, variant: Variant = _STANDARD) -> int:
     """Run a broker until SIGTERM, SIGINT or SIGHUP; return the exit code.
 
     Raises DataDirError, ConfigError (an address that cannot be bound) or StorageError when it
     cannot start.
     """
     log_dir = LogDir(config.data_dir, config.integer("node.id"))
-    return _run(config, log_dir, announce, None)
+    return _run(config, log_dir, announce, None, variant)
 
 
 def run_worker(config: Config, log_dir: LogDir, worker: "Worker", announce: Announce) -> int:
@@ -56,7 +61,13 @@ def run_worker(config: Config, log_dir: LogDir, worker: "Worker", announce: Anno
     return _run(config, log_dir, announce, worker)
 
 
-def _run(config: Config, log_dir: LogDir, announce: Announce, worker: "Worker | None") -> int:
+def _run(
+    config: Config,
+    log_dir: LogDir,
+    announce: Announce,
+    worker: "Worker | None",
+    variant: Variant = _STANDARD,
+) -> int:
     loop = Loop()
     asyncio.set_event_loop(loop)
     try:
@@ -64,7 +75,7 @@ def _run(config: Config, log_dir: LogDir, announce: Announce, worker: "Worker | 
         opened = _open_metadata(config, log_dir, loop, () if worker is None else worker.node_ids)
         if opened is None:
             return EXIT_OK
-        process = _Process(config, log_dir, opened, loop, worker)
+        process = _Process(config, log_dir, opened, loop, worker, variant)
         return loop.run_until_complete(process.run(announce))
     finally:
         log_dir.close()
@@ -125,6 +136,7 @@ class _Process:
         opened: Opened,
         loop: Loop,
         worker: "Worker | None",
+        variant: Variant,
     ) -> None:
         self._worker = worker
         self._is_alone = False  # all workers stop: nobody takes over what this one leads
@@ -133,8 +145,10 @@ class _Process:
         self._loop = loop
         self._stop: asyncio.Future[int] = loop.create_future()
         self._descriptors = descriptors.of_this_process()
+        self._manager = of_environment()
+        self._reporting: Reporting | None = None
         lost = partial(self._end, EXIT_STORAGE)
-        self._parts = compose(config, log_dir, opened, loop, self._descriptors, lost)
+        self._parts = compose(config, log_dir, opened, loop, self._descriptors, lost, variant)
         self._cluster = opened.cluster
         self._configs = self._parts.broker.configs
         self._tls: dict[str, ListenerTls] = {}  # by the names of listeners
@@ -144,10 +158,18 @@ class _Process:
 
             dialer = None if opened.cluster is None else opened.cluster.dialer
             self._tls, watch = open_tls(
-                self._configs, loop.time, dialer, self._parts.broker.security.audit
+                self._configs,
+                loop.time,
+                dialer,
+                opened.io_thread,
+                self._parts.broker.security.audit,
             )
             watches.append(watch)
-        self._services = services_of(self._parts, loop, watches)
+        if self._manager is not None:
+            self._reporting = Reporting(self._manager, self._parts.broker, self._parts.poller)
+            watches.append(self._reporting)
+        more = [*watches, *variant.services(self._parts)]
+        self._services = services_of(self._parts, loop, more)
 
     async def run(self, announce: Announce) -> int:
         for number in _SIGNALS:
@@ -162,6 +184,7 @@ class _Process:
             await services.stop()
             return self._stop.result()
         self._serve(listeners)
+        self._parts.broker.health.stage = Stage.SERVING
         bound = [
             listener.config._replace(address=address)
             for listener in listeners
@@ -178,6 +201,9 @@ class _Process:
             await self._announce(announce, bound)
             return await self._stop
         finally:
+            self._parts.broker.health.stage = Stage.STOPPING
+            if self._manager is not None:
+                self._manager.tell(STOPPING, "STATUS=stopping")
             if self._cluster is not None and not self._is_alone:
                 await self._cluster.leave(limits.DRAIN_SECONDS)
             services.cancel()
@@ -193,6 +219,8 @@ class _Process:
             cluster_id = self._log_dir.cluster_id
         if not self._stop.done():
             announce(bound, self._configs.current, cluster_id)
+            if self._reporting is not None:
+                self._reporting.is_announced = True
 
     async def _join(self, cluster: "Cluster") -> None:
         """Wait until this broker is registered, but not for one that does not start, or for etcd.

@@ -91,7 +91,7 @@ class Checkpoints:
             try:
                 await state.cover(self._places(state, logs))
             except StorageError as error:
-                _log.warning("%s not written: error=%s", state.name, error)
+                _log.warning("derived state not written: of=%s error=%s", state.name, error)
                 return False
         return True
 

@@ -24,6 +24,7 @@ from broker.codec import compression
 from broker.core.broker import Broker
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
+from broker.core.health import Health
 from broker.core.logs.log_loader import LogLoader
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
@@ -48,6 +49,7 @@ from broker.core.topics.topics import Topics
 from broker.model import limits
 from broker.model.clock import Clock, SystemClock
 from broker.model.config import Config
+from broker.model.guarded_clock import MachineClock
 from broker.protocols import PROTOCOLS, log_flags
 from broker.protocols.base import Additions, WireProtocol
 from broker.server.checkpoints import Checkpoints
@@ -66,6 +68,7 @@ from broker.server.requests import Requests
 from broker.server.securing import make_security
 from broker.server.services import Part, Services
 from broker.server.small_files import SmallFiles
+from broker.server.stall_watch import StallWatch
 from broker.server.waiting_logins import WaitingLogins
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
@@ -75,6 +78,20 @@ if TYPE_CHECKING:
     from broker.core.security.audit import Audit
     from broker.core.session import Session
     from broker.server.cluster.cluster import Cluster
+
+
+class Variant(NamedTuple):
+    """What a broker is made with; `broker.testing` gives one whose clock and requests tests steer.
+
+    Attributes:
+        clock: the machine's.
+        protocols: in the order in which they are offered a connection.
+        services: returns what starts after all other services of a composition.
+    """
+
+    clock: MachineClock = SystemClock()
+    protocols: Sequence[Callable[[], WireProtocol]] = PROTOCOLS
+    services: "Callable[[Composition], Iterable[Service]]" = lambda _: ()
 
 
 class Storage(NamedTuple):
@@ -111,13 +128,17 @@ class Maintenance(NamedTuple):
 
 
 def open_storage(
-    config: Config, log_dir: LogDir, opened: Opened, when_lost: Callable[[], None]
+    config: Config,
+    log_dir: LogDir,
+    opened: Opened,
+    when_lost: Callable[[], None],
+    clock: MachineClock,
 ) -> Storage:
     """Read the configuration; `when_lost` is called when the data directory has failed."""
     small_files = SmallFiles(log_dir, opened.io_thread, when_lost)
     configs = BrokerConfigs(config, opened.metadata)
     confirmed_ms = configs.current.integer("polylog.clock.confirmed.ms")
-    clock_watch = ClockWatch(log_dir.own, SystemClock(), small_files.write, confirmed_ms)
+    clock_watch = ClockWatch(log_dir.own, clock, small_files.write, confirmed_ms)
     configs.when_altered(
         lambda altered: clock_watch.clock.confirm(altered.integer("polylog.clock.confirmed.ms"))
     )
@@ -192,15 +213,19 @@ def make_broker(
         partition_changes=None if cluster is None else cluster.partition_changes(),
         security=security,
         metrics=Measured(),
+        health=Health() if cluster is None else cluster.health(),
     )
 
 
 def attach_protocols(
-    broker: Broker, small_files: SmallFiles, checkpoints: Checkpoints
+    broker: Broker,
+    small_files: SmallFiles,
+    checkpoints: Checkpoints,
+    protocols: Sequence[Callable[[], WireProtocol]],
 ) -> dict[WireProtocol, Additions]:
     """Make every protocol, in the order of the list; return what each adds to the broker."""
     attached = {}
-    for make in PROTOCOLS:
+    for make in protocols:
         protocol = make()
         added = attached[protocol] = protocol.attach(broker, small_files)
         if added.topic_deleted is not None:
@@ -209,7 +234,9 @@ def attach_protocols(
     return attached
 
 
-def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> Maintenance:
+def make_maintenance(
+    storage: Storage, logs: Logs, checkpoints: Checkpoints, health: Health
+) -> Maintenance:
     """Make the periodic work on logs; it follows the configuration and the level of the disk."""
     configs, clock, topics = storage.configs, storage.clock_watch.clock, logs.topics
     path, write = storage.log_dir.own, storage.small_files.write
@@ -239,7 +266,7 @@ def make_maintenance(storage: Storage, logs: Logs, checkpoints: Checkpoints) -> 
         logs.deletions.set_urgent(is_urgent=level >= Level.TRIM)
         cleaner.is_paused = level >= Level.REFUSE
 
-    disk_watch = DiskWatch(path, logs.turn, storage.opened.io_thread, apply_level)
+    disk_watch = DiskWatch(path, logs.turn, storage.opened.io_thread, apply_level, health)
     return Maintenance(retention, cleaner, scrub, disk_watch)
 
 
@@ -291,19 +318,20 @@ class Composition(NamedTuple):
                 await added.before_serving()
 
 
-def compose(
+def compose(  # noqa: PLR0913, PLR0917 - what the process has before any part
     config: Config,
     log_dir: LogDir,
     opened: Opened,
     loop: Loop,
     descriptors: Shares,
     when_lost: Callable[[], None],
+    variant: Variant,
 ) -> Composition:
     """Make all parts; `when_lost` is called when the data directory has failed.
 
     Raises StorageError when the metadata store or a checkpoint cannot be read.
     """
-    storage = open_storage(config, log_dir, opened, when_lost)
+    storage = open_storage(config, log_dir, opened, when_lost, variant.clock)
     config, small_files = storage.configs.current, storage.small_files
     logs = make_logs(storage, descriptors, loop)
     if opened.cluster is not None:
@@ -330,8 +358,8 @@ def compose(
         audit=audit, quotas=quotas
     )
     broker = make_broker(storage, logs, coordinators, checkpoints, security)
-    protocols = attach_protocols(broker, small_files, checkpoints)
-    maintenance = make_maintenance(storage, logs, checkpoints)
+    protocols = attach_protocols(broker, small_files, checkpoints, variant.protocols)
+    maintenance = make_maintenance(storage, logs, checkpoints, broker.health)
     connection_limits = limit_connections(storage.configs, quotas, clock)
     waiting_logins = WaitingLogins(loop)
     measure = partial(make_pages, broker, maintenance.disk_watch)
@@ -381,6 +409,7 @@ def services_of(parts: Composition, loop: Loop, more: Iterable[Service] = ()) ->
 
     return Services(
         (
+            StallWatch(config.integer("polylog.stall.seconds"), loop.time),
             Part("metadata store", stop=storage.opened.close),
             Part("partitions", stop=logs.partitions.close),
             maintenance.disk_watch,  # its stop frees the reserve, for what is still to be written

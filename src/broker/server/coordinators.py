@@ -258,9 +258,13 @@ class _InternalTopic:
         self._making = None
         error = None if made.cancelled() else made.exception()
         if isinstance(error, RequestError) and error.code is ErrorCode.DISK_FULL:
-            _log.warning("%s is created when disk space is free: reason=%s", self._name, error)
+            _log.warning(
+                "an internal topic is created when disk space is free: topic=%s reason=%s",
+                self._name,
+                error,
+            )
         elif error is not None:
-            _log.error("%s cannot be created: error=%s", self._name, error)
+            _log.error("an internal topic cannot be created: topic=%s error=%s", self._name, error)
 
 
 def _group_settings(config: Config, group_configs: GroupConfigs) -> GroupSettings:

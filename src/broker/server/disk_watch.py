@@ -13,7 +13,15 @@ from pathlib import Path
 
 from broker._native.kernel import file_ops
 from broker._native.log.turn import Turn
-from broker.core.maintenance.disk_space import DiskSpace, Level, Observation, Space, bound_bytes
+from broker.core.health import Health
+from broker.core.maintenance.disk_space import (
+    FREE_IT,
+    DiskSpace,
+    Level,
+    Observation,
+    Space,
+    bound_bytes,
+)
 from broker.core.scheduling.events import is_set_within
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.service import Service
@@ -22,27 +30,35 @@ from broker.model.errors import StorageError
 from broker.storage.reserve import Reserve
 
 _log = logging.getLogger(__name__)
-_FREE_IT = (
-    "delete topics or records, lower retention.ms or retention.bytes, or make the disk larger"
-)
 _MEANING = {
     Level.NORMAL: "the disk has enough space",
     Level.LOW: "the disk is running out of space",
-    Level.TRIM: f"expired segments and deleted topics are removed without delay; {_FREE_IT}",
-    Level.REFUSE: f"records of clients are refused until space is free: {_FREE_IT}",
-    Level.READ_ONLY: f"records and commits are refused until space is free: {_FREE_IT}",
+    Level.TRIM: f"expired segments and deleted topics are removed without delay; {FREE_IT}",
+    Level.REFUSE: f"records of clients are refused until space is free: {FREE_IT}",
+    Level.READ_ONLY: f"records and commits are refused until space is free: {FREE_IT}",
 }
 
 
 class DiskWatch(Service):
-    """Applies the level of the data directory's disk to the broker."""
+    """Applies the level of the data directory's disk to the broker.
+
+    Attributes:
+        measure: returns the fields of Space for a path.
+    """
 
     name = "disk watch"
 
     def __init__(
-        self, path: Path, turn: Turn, io_thread: IoThread, when_changed: Callable[[Level], None]
+        self,
+        path: Path,
+        turn: Turn,
+        io_thread: IoThread,
+        when_changed: Callable[[Level], None],
+        health: Health,
     ) -> None:
-        """Keep what it needs; `when_changed` gets each new level."""
+        """Keep what it needs; `when_changed` gets each new level, `health` also what is free."""
+        self._health = health
+        self.measure: Callable[[str], tuple[int, int, int, int]] = file_ops.space
         self._path = path
         self._turn = turn
         self._io_thread = io_thread
@@ -104,7 +120,7 @@ class DiskWatch(Service):
         self._turn.retry_full()
 
     def _measure(self) -> tuple[Space, int]:
-        return Space(*file_ops.space(str(self._path))), self._reserve.size()
+        return Space(*self.measure(str(self._path))), self._reserve.size()
 
     def _decide(self, space: Space, reserved: int) -> Observation:
         has_failed, self._has_failed = self._has_failed, False
@@ -113,6 +129,7 @@ class DiskWatch(Service):
     def _apply(self, level: Level, space: Space) -> None:
         before, self._level = self._level, level
         self._measured = space
+        self._health.disk_level, self._health.disk_free_bytes = level, space.free_bytes
         if level is not before:
             self._turn.is_tight = level >= Level.TRIM
             self._turn.refuses_clients = level >= Level.REFUSE
@@ -125,7 +142,8 @@ def _log_level(level: Level, before: Level, space: Space) -> None:
     better = min(level + 1, Level.READ_ONLY) if level < before else level
     _log.log(
         logging.INFO if level is Level.NORMAL else logging.WARNING,
-        "disk level=%s before=%s free_bytes=%d total_bytes=%d bound_bytes=%d free_inodes=%d: %s",
+        "disk space has changed: level=%s before=%s free_bytes=%d total_bytes=%d bound_bytes=%d"
+        " free_inodes=%d meaning=%s",
         level.name,
         before.name,
         space.free_bytes,

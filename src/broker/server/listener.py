@@ -140,7 +140,12 @@ class Listener:
                 acceptor.refused.add("limit" if refusal.after_ms == 0 else "quota")
                 acceptor.throttled.close(accepted, refusal.after_ms)
                 continue
-            self._hand_over(accepted, str(peer[0]), acceptor)
+            try:
+                self._hand_over(accepted, str(peer[0]), acceptor)
+            except OSError as error:  # the client has left, or there is no memory to watch it
+                accepted.close()
+                acceptor.limits.closed(self.config, str(peer[0]))
+                self._refused(f"it cannot be served: {error}")
 
     def _refused(self, reason: str) -> None:
         count = self._refusals.add()
@@ -170,12 +175,13 @@ class Listener:
         session = acceptor.make_session(peer, reached.host, reached.port, self.config)
         needs_login = self.config.security.has_sasl
         connection = acceptor.poller.add(
-            accepted.detach(),
+            accepted.fileno(),
             peer,
             session,
             self._protocol,
             None if self._tls is None else self._tls.channel(),
             needs_login=needs_login,
         )
+        accepted.detach()  # the poller owns it from here on
         if needs_login:
             acceptor.logins.add(connection)

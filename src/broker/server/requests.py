@@ -179,16 +179,16 @@ def _send(request: PendingReply, answer: Immediate) -> None:
 
 def _give_up(request: PendingReply, error: Exception) -> None:
     """Log the error and close the connection: no error response exists, or none may be sent."""
-    is_expected = isinstance(error, (CodecError, PeerError))
-    _log.log(
-        logging.WARNING if is_expected else logging.ERROR,
-        "request %s: peer=%s protocol=%s operation=%d version=%d error=%s",
-        "refused" if is_expected else "failed in the broker",
-        request.connection.peer_host,
-        _protocol(request).name,
-        request.operation,
-        request.version,
-        error,
-        exc_info=None if is_expected else error,
-    )
+    what = request.connection.peer_host, _protocol(request).name, request.operation
+    if isinstance(error, (CodecError, PeerError)):
+        _log.warning(
+            "request refused: peer=%s protocol=%s operation=%d version=%d error=%s",
+            *(*what, request.version, error),
+        )
+    else:
+        _log.error(
+            "request failed in the broker: peer=%s protocol=%s operation=%d version=%d error=%s",
+            *(*what, request.version, error),
+            exc_info=error,
+        )
     request.close()

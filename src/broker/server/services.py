@@ -97,7 +97,10 @@ def _note_end(service: Service, when_failed: Callable[[], None], task: asyncio.T
         return
     what_follows = "the broker stops" if service.is_essential else "it is not restarted"
     _log.error(
-        "background work has failed, %s: service=%s", what_follows, service.name, exc_info=error
+        "background work has failed: service=%s follows=%s",
+        service.name,
+        what_follows,
+        exc_info=error,
     )
     if service.is_essential:
         when_failed()

@@ -13,13 +13,15 @@ import logging
 import ssl
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from broker._native.wire.connection import Connection
 from broker._native.wire.tls import TlsChannel
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.dialing import Dialer
+from broker.core.scheduling.io_thread import IoThread
 from broker.core.security.audit import Audit, Login, Peer
 from broker.core.service import Service
 from broker.core.tls.certificates import parse_certificate
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _FILES = ("ssl.keystore.location", "ssl.truststore.location")
+_State: TypeAlias = tuple[int, ...] | None  # of a file; None: there is none
 
 
 class ListenerTls:
@@ -84,12 +87,18 @@ class ListenerTls:
         """Put altered settings into force, and what their files have now."""
         settings = config.of_listener(self._listener)
         if self._is_other(settings):
-            self._take(config, settings)
+            seen = _seen(settings)
+            self._take(self._loaded(config), settings, seen)
 
-    def look(self, config: Config) -> None:
+    async def look(self, config: Config, io_thread: IoThread) -> None:
         """Use the files again if they have changed; an error is logged, and the old keys stay."""
-        if _seen(self._settings) != self._seen:
-            self._take(config, self._settings)
+        settings = self._settings
+        seen = await io_thread.run(partial(_seen, settings))
+        if seen == self._seen:
+            return
+        loaded = await io_thread.run(partial(self._loaded, config))
+        if self._settings is settings:  # else they have been altered, and read, meanwhile
+            self._take(loaded, settings, seen)
 
     def warn_of_expiry(self, now: datetime) -> None:
         """Log once for each number of days before the certificate ends that is reached."""
@@ -125,13 +134,19 @@ class ListenerTls:
         where = f"listener {self._listener.name}"
         return secured(settings, client_auth, where, is_of_brokers=self._is_of_brokers)
 
-    def _take(self, config: Config, settings: Values) -> None:
-        seen = _seen(settings)
+    def _loaded(self, config: Config) -> Secured | ConfigError:
         try:
             renewed = self._load(config)
             self._check_names(renewed)
         except ConfigError as error:
-            _log.error("keys are not renewed: listener=%s error=%s", self._listener.name, error)
+            return error
+        return renewed
+
+    def _take(
+        self, renewed: Secured | ConfigError, settings: Values, seen: tuple[_State, ...]
+    ) -> None:
+        if isinstance(renewed, ConfigError):
+            _log.error("keys are not renewed: listener=%s error=%s", self._listener.name, renewed)
         else:
             self._secured, self._settings, self._warned_days = renewed, settings, None
             _log.info(
@@ -205,17 +220,19 @@ class TlsWatch(Service):
         self,
         listeners: Iterable[ListenerTls],
         config: Callable[[], Config],
+        io_thread: IoThread,
     ) -> None:
-        """Keep the listeners."""
+        """Keep the listeners; their files are read in the thread."""
         self._listeners = tuple(listeners)
         self._config = config
+        self._io_thread = io_thread
 
     async def run(self) -> None:
         """Look at them again and again."""
         seconds = 0
         while True:
             for listener in self._listeners:
-                listener.look(self._config())
+                await listener.look(self._config(), self._io_thread)
                 if seconds % TLS_EXPIRY_LOOK_SECONDS == 0:
                     listener.warn_of_expiry(datetime.now(UTC))
             await asyncio.sleep(TLS_FILES_LOOK_SECONDS)
@@ -226,6 +243,7 @@ def open_tls(
     configs: BrokerConfigs,
     monotonic: Callable[[], float],
     dialer: Dialer | None,
+    io_thread: IoThread,
     audit: Audit | None = None,
 ) -> tuple[dict[str, ListenerTls], TlsWatch]:
     """Read the keys of all listeners with TLS, which follow the configuration from here on.
@@ -252,15 +270,15 @@ def open_tls(
     if dialer is not None and name_of_brokers in found:
         dialed = found[name_of_brokers]
         dialer.secure_with(lambda: dialed.to_brokers)
-    return found, TlsWatch(found.values(), lambda: configs.current)
+    return found, TlsWatch(found.values(), lambda: configs.current, io_thread)
 
 
-def _seen(settings: Values) -> tuple[tuple[int, ...] | None, ...]:
+def _seen(settings: Values) -> tuple[_State, ...]:
     """Return what tells a changed file from the one before, of each file."""
     return tuple(map(_state, (settings.text_or_none(each) for each in _FILES)))
 
 
-def _state(location: str | None) -> tuple[int, ...] | None:
+def _state(location: str | None) -> _State:
     try:
         status = None if location is None else Path(location).stat()
     except OSError:

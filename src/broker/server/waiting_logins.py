@@ -1,11 +1,20 @@
 """Connections that have not logged in: how many there may be, and for how long."""
 
 from asyncio import AbstractEventLoop, TimerHandle
+from typing import TYPE_CHECKING, cast
 
 from broker._native.wire.connection import Connection
 from broker.model.sasl_limits import LOGIN_SECONDS, LOGINS_WAITING_MAX
 
+if TYPE_CHECKING:
+    from broker.core.session import Session
+
 _ROOM = 64  # the share of all for which room is made at once
+
+
+def _has_logged_in(connection: Connection) -> bool:
+    """Whether a connection has logged in once; it `needs_login` while it does so again."""
+    return not connection.needs_login or cast("Session", connection.session).is_identified
 
 
 class WaitingLogins:
@@ -41,7 +50,7 @@ class WaitingLogins:
 
     def _close(self, connection: Connection, reason: str) -> None:
         del self._until[connection]
-        if connection.needs_login:
+        if not _has_logged_in(connection):
             connection.abort(f"has not logged in: {reason}")
 
     def _make_room(self) -> None:
@@ -49,7 +58,7 @@ class WaitingLogins:
 
         Looking through all of them takes as long as accepting one: it is not done for each.
         """
-        for each in [each for each in self._until if not each.needs_login]:
+        for each in [each for each in self._until if _has_logged_in(each)]:
             del self._until[each]
         while len(self._until) > self._waiting_max - self._waiting_max // _ROOM:
             self._close(next(iter(self._until)), "others wait for their logins")

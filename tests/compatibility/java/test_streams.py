@@ -2,7 +2,7 @@
 
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -38,10 +38,13 @@ def lines(first: int, count: int) -> list[str]:
     ]
 
 
-def write(address: str, topic: str, values: list[str]) -> None:
+def write(
+    address: str, topic: str, values: list[str], security: Mapping[str, str] | None = None
+) -> None:
     """Write lines, each once, and wait for the responses."""
     failures: list[object] = []
-    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True})
+    options = {"bootstrap.servers": address, "enable.idempotence": True}
+    producer = Producer(options | dict(security or {}))
     for place, value in enumerate(values):
         producer.produce(
             topic,
@@ -53,10 +56,14 @@ def write(address: str, topic: str, values: list[str]) -> None:
     assert failures == []
 
 
-def counts_of(address: str, topic: str, expected: Counter[str]) -> dict[str, list[int]]:
+def counts_of(
+    address: str, topic: str, expected: Counter[str], security: Mapping[str, str] | None = None
+) -> dict[str, list[int]]:
     """Return every committed count of each word, in the order written, once all have arrived."""
     counts: dict[str, list[int]] = {}
-    for message in committed(address, topic, at_least=expected.total(), partitions=PARTITIONS):
+    for message in committed(
+        address, topic, at_least=expected.total(), partitions=PARTITIONS, security=security
+    ):
         word = (message.key() or b"").decode()
         counts.setdefault(word, []).append(int(message.value() or b""))
     return counts

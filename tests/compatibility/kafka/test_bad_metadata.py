@@ -117,7 +117,7 @@ def test_a_metadata_store_that_cannot_be_written_refuses_new_topics_and_serves_e
 
         resource.prlimit(process, resource.RLIMIT_FSIZE, (hard, hard))
         assert created(client, "taken") == 0
-    assert "cannot write the metadata store" in broker.stderr()
+    assert "metadata store failed: doing=write" in broker.stderr()
     broker.kill()
 
     broker.start()

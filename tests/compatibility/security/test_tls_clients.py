@@ -18,6 +18,8 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from tests.compatibility.java.tools import JavaTools
 from tests.support.broker_process import wait_until
+from tests.support.certificates import Authority
+from tests.support.configured_broker import ConfiguredBroker, key_store
 from tests.support.private_file import write_private
 from tests.support.secure_broker import SecureBroker
 
@@ -328,5 +330,34 @@ def test_a_listener_with_a_name_of_its_own_has_its_own_keys(tmp_path: Path) -> N
         ):
             client.sendall(b"V1|1|PRODUCE|lines k:v\n")
             assert client.recv(100).startswith(b"V1|1|OK|")
+    finally:
+        assert broker.stop() == 0
+
+
+def test_a_certificate_identifies_a_client_of_a_protocol_without_a_login(tmp_path: Path) -> None:
+    """The listener is for V1 only and asks for a login: V1 has none, a certificate does instead."""
+    authority = Authority(tmp_path)
+    broker = ConfiguredBroker(
+        tmp_path,
+        ["V1"],
+        {
+            "listener.security.protocol.map": "V1:SASL_SSL",
+            "listener.name.v1.ssl.client.auth": "requested",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "ssl.keystore.location": str(key_store(tmp_path, authority)),
+            "ssl.truststore.location": str(authority.own.certificate),
+        },
+    )
+    broker.start()
+    host, _, port = broker.of_listener["V1"].rpartition(":")
+    try:
+        for own, expected in ((authority.issue("alice"), b"V1|1|OK|"), (None, b"")):
+            with (
+                socket.create_connection((host, int(port)), SECONDS) as plain,
+                authority.client_context(own).wrap_socket(plain, server_hostname=host) as client,
+            ):
+                client.sendall(b"V1|1|PRODUCE|lines k:v\n")
+                assert client.recv(100).startswith(expected)
+                assert expected or client.recv(100) == b""
     finally:
         assert broker.stop() == 0

@@ -1,6 +1,7 @@
 """The native part of a cut: where it is, and the state of the log in memory afterwards."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,10 @@ from tests.support.native_log import Logs, appended, bases_of, batches, placed, 
 COMMIT = CommitThread(1)  # one for all tests: they wait for what they make durable
 BATCH = records(2)
 PER_SEGMENT = 3
-SETTINGS = {"segment_bytes_max": PER_SEGMENT * len(BATCH), "index_interval_bytes": 100}
+SETTINGS: dict[str, Any] = {
+    "segment_bytes_max": PER_SEGMENT * len(BATCH),
+    "index_interval_bytes": 100,
+}
 
 
 @pytest.fixture
@@ -73,6 +77,22 @@ def test_batches_before_the_offset_stay(logs: Logs, offset: int) -> None:
     assert content(log) == [placed(BATCH, 2 * number) for number in range(count)]
     assert log.high_watermark == log.durable_end == log.log_end_offset == 2 * count
     assert bases_of(log) == [0, 6, 12][: offset // 6 + 1]
+
+
+@pytest.mark.parametrize("offset", [2, 8, 14])
+@pytest.mark.parametrize("recovery_point", [0, 6, 12, 16])
+def test_the_file_ends_at_the_cut_whichever_segments_wait_for_a_sync(
+    logs: Logs, recovery_point: int, offset: int
+) -> None:
+    written(logs)
+    again = Logs(logs.folder().parent, COMMIT)
+    log, _ = again.recover(recovery_point=recovery_point, is_group_commit=False, **SETTINGS)
+
+    found = cut(again, log, offset)
+
+    assert found is not None
+    file = again.folder() / f"{found.base_offset:020d}.log"
+    assert file.stat().st_size == found.size == offset % 6 // 2 * len(BATCH)
 
 
 def test_a_cut_at_the_end_is_none(logs: Logs) -> None:

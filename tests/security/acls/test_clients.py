@@ -103,3 +103,34 @@ def test_a_transactional_producer_needs_write_on_its_id_too(
             )
             reader.close()
             producer.commit_transaction(TIMEOUT_S)
+
+
+def test_a_pattern_matches_only_topics_that_the_member_may_describe(
+    secured: AclBroker, admin: WireClient
+) -> None:
+    names = [f"seen-{number}" for number in range(3)]
+    for name in names:
+        create_topic(admin, name)
+    rights = [acl("Describe", TOPIC, name) for name in names[:2]]
+    heartbeat = {
+        "group_id": "patterns",
+        "member_id": "m",
+        "member_epoch": 0,
+        "rebalance_timeout_ms": 60_000,
+        "subscribed_topic_names": [],
+        "subscribed_topic_regex": "seen-.*",
+        "topic_partitions": [],
+    }
+    with (
+        secured.acls(*rights, acl("Read", GROUP, "patterns")),
+        secured.client() as alice,
+    ):
+        joined = alice.request("ConsumerGroupHeartbeat", 1, heartbeat)
+        described = {"group_ids": ["patterns"], "include_authorized_operations": False}
+        [group] = admin.request("ConsumerGroupDescribe", 1, described)["groups"]
+
+    assert joined["error_code"] == 0, joined
+    assert len(joined["assignment"]["topic_partitions"]) == 2
+    [member] = group["members"]
+    for assigned in (member["assignment"], member["target_assignment"]):
+        assert sorted(each["topic_name"] for each in assigned["topic_partitions"]) == names[:2]

@@ -138,7 +138,10 @@ def test_nobody_takes_a_client_for_a_broker_that_says_so(cluster: ClusterProcess
     with LineClient(first.addresses["alice"]) as alice:
         assert "not authorized" in alice.command("BROKER_FORWARDING 192.0.2.1 0")
         with first.acls(acl("ClusterAction", CLUSTER)):
-            assert alice.command("BROKER_FORWARDING 192.0.2.1 0").startswith("OK|")
+            said = alice.command("BROKER_FORWARDING 192.0.2.1 0")
+            assert "brokers connect to the listener ADMIN" in said
+    with LineClient(first.addresses["admin"]) as admin:
+        assert admin.command("BROKER_FORWARDING 192.0.2.1 0").startswith("OK|")
 
 
 def test_a_pattern_reads_only_what_the_client_may_read_whichever_broker_leads_it(

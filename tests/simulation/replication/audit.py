@@ -76,6 +76,9 @@ class ReplicationAudit:
         self._leaders: dict[tuple[Item, int], str] = {}  # processes, by epoch
         self.losses: dict[Item, int] = defaultdict(int)  # by unclean elections
         self.lost_count = 0  # records that were committed
+        # Partitions whose leader was elected for a registration that was made late, by a process
+        # that was dead, and its disk lost, by then.
+        self.late: set[Item] = set()
         self._unclean: dict[Item, int] = defaultdict(int)  # the epoch of the last such election
         # What was committed before one of them, by place.
         self._known: dict[Item, dict[tuple[int, int], Stored]] = defaultdict(dict)
@@ -234,10 +237,13 @@ class ReplicationAudit:
         held = self._held[item][batch.base_offset, batch.epoch]
         if len(held) < self.min_isr:
             raise Violation(f"committed on {held} only, {shown}")
+        # Before an unclean election, more may have been deleted from a member than from the leader.
         lacking = [
             each
             for each in state.isr
-            if each not in self.wiped[item] and not self.has(item, each, batch)
+            if each not in self.wiped[item]
+            and not self.has(item, each, batch)
+            and not (self.losses[item] and self._starts[item, each] >= batch.end_offset)
         ]
         if lacking:
             raise Violation(f"{lacking} of the ISR {state.isr} lack what is committed, {shown}")
@@ -256,8 +262,13 @@ class ReplicationAudit:
                 raise Violation(f"without what is committed at {batch.base_offset}, {shown}")
             return  # with the same batch, a log has the same ones before it: checked at appends
 
-    def led(self, item: Item, broker_id: int, process: str, epoch: int) -> None:
-        """Check a leader at its election."""
+    def led(self, item: Item, broker_id: int, seen: Seen, epoch: int) -> None:
+        """Check a leader at its election.
+
+        It commits what it showed as a follower that did not know of an unclean election yet.
+        """
+        process = seen.process
+        seen.watermark = min(seen.watermark, self.committed_end[item])
         self._leaders.setdefault((item, epoch), process)
         if self._elected.get(item, -1) > epoch:
             return  # it is late: another one has been elected since
@@ -275,6 +286,8 @@ class ReplicationAudit:
         is_begun = state.leader_epoch != before.leader_epoch
         is_elected = leader != NO_LEADER and is_begun and not is_removal
         if is_elected and self._is_unclean(item, leader, before):
+            if leader in before.isr + before.elr:
+                self.late.add(item)
             self._lose(item, state)
         self.wiped[item].difference_update(each for each in state.isr if each not in before.isr)
         for each in {*state.isr, leader} - {NO_LEADER} - self.wiped[item]:

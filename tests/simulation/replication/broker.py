@@ -325,7 +325,7 @@ class ReplicatedBroker(SimulatedBroker):
         log.set_isr(isr, self._isr.committed(item))
         if is_new:
             log.elected()
-            self.sim.replicas.led(item, self.broker_id, self.name, state.leader_epoch)
+            self.sim.replicas.led(item, self.broker_id, self._seen[item], state.leader_epoch)
         if accepts:
             self._served[item] = state.broker_epoch, state.leader_epoch
             self._check_served([item])

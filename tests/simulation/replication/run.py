@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from broker.core.cluster import placement, records, topics
 from broker.core.cluster.controller import ControllerSettings
-from broker.core.cluster.records import NO_EPOCH, PartitionState
+from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState
 from broker.core.cluster.slices import complete
 from broker.core.cluster.topic_settings import ReplicaSettings
 from broker.core.cluster.writes import Item, Write
@@ -153,6 +153,7 @@ class ReplicationSimulation:
         self._heal()
         for end_ms in range(FAULTS_MS + LOOK_MS, FAULTS_MS + SETTLE_MS, LOOK_MS):
             self.time.run_until(end_ms)
+            self._elect_any()
             if end_ms >= FAULTS_MS + 2_000 and self.lost_id and not self._is_lost:
                 self._lose()
             if end_ms >= FAULTS_MS + 5_000:
@@ -178,6 +179,21 @@ class ReplicationSimulation:
         for broker_id in self.storages:
             self._start_unless_running(broker_id)
 
+    def _elect_any(self) -> None:
+        """Do what an operator has to where nobody can be elected, after a late registration.
+
+        A member outlived the others, and was killed while it registered; its disk was lost; the
+        store made it the only member then.
+        """
+        for item in self.replicas.late:
+            state = self.audit.image.state(*item)
+            assert state is not None
+            usable = [each for each in self.brokers if each.is_usable]
+            if usable and not state.isr + state.elr and state.leader == NO_LEADER:
+                self.note(f"{usable[0].name} elects any replica of {item}")
+                self.audit.forced.add(item)
+                Task(usable[0].changes.elect_unclean([item]), self.time.answer())
+
     def _lose(self) -> None:
         """Let a broker fail for good, once all have everything and are there."""
         image = self.audit.image
@@ -185,7 +201,11 @@ class ReplicationSimulation:
             image.is_registered(each.broker_id, each.membership.epoch) for each in self.brokers
         )
         states = [image.state(*item) for item in self.items]
-        is_whole = all(state is not None and {*state.isr} == {*state.replicas} for state in states)
+        # (A controller that elects and does not know all members yet makes one the only member.)
+        is_whole = all(
+            state is not None and state.leader != NO_LEADER and {*state.isr} == {*state.replicas}
+            for state in states
+        )
         is_whole = is_whole and self._may_wipe(self.lost_id)
         if is_whole and is_registered and len(self.brokers) == self.size:
             self._is_lost = True

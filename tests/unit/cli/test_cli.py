@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker import cli
 from broker.cli import main, start
+from broker.cli.exit_codes import Exit
 from broker.model.config import Config
 from broker.model.errors import ConfigError, DataDirError, PolylogError, StorageError
 from broker.model.protocol_names import PROTOCOL_NAMES
@@ -166,7 +166,7 @@ def test_reading_the_configuration_imports_nothing_slow() -> None:
 
 
 def test_exit_codes_are_documented_values() -> None:
-    assert (cli.EXIT_OK, cli.EXIT_USAGE, cli.EXIT_DATA_DIR, cli.EXIT_STORAGE) == (0, 2, 73, 74)
+    assert (Exit.OK, Exit.USAGE, Exit.DATA_DIR, Exit.STORAGE) == (0, 2, 73, 74)
 
 
 @pytest.mark.parametrize(

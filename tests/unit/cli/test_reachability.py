@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from broker import cli
 from broker.cli import main
+from broker.cli.exit_codes import Exit
 from broker.client import reachability
 from broker.client.metadata import Cluster
 from broker.client.reachability import check_reachable
@@ -75,10 +75,10 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_work")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_without_a_broker_exits_69_and_names_address_and_remedy(
+def test_a_command_without_a_broker_exits_5_and_names_address_and_remedy(
     command: str, nobody: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*commands(tmp_path)[command], "--broker", nobody]) == cli.EXIT_UNREACHABLE
+    assert main([*commands(tmp_path)[command], "--broker", nobody]) == Exit.UNREACHABLE
 
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith(f"broker: no broker at {nobody} (")
@@ -96,7 +96,7 @@ def test_a_command_gives_up_before_it_begins_if_the_broker_does_not_answer(
 ) -> None:
     monkeypatch.setattr(reachability, "CLIENT_REACH_SECONDS", 0.05)
 
-    assert main([*commands(tmp_path)[command], "--broker", silent]) == cli.EXIT_UNREACHABLE
+    assert main([*commands(tmp_path)[command], "--broker", silent]) == Exit.UNREACHABLE
 
     assert f"no broker at {silent} (" in capsys.readouterr().err
 
@@ -172,6 +172,6 @@ def test_a_plot_without_its_dependencies_is_refused_before_the_work_naming_the_e
 
     with scripted_broker(answer) as broker:
         words = ["pipeline", "lag", "--plot", str(tmp_path / "lag.png")]
-        assert main([*words, "--broker", str(broker.address)]) == cli.EXIT_FAILED
+        assert main([*words, "--broker", str(broker.address)]) == Exit.FAILED
 
     assert "pip install 'polylog-broker[plot]'" in capsys.readouterr().err

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from broker.client.sasl import Credentials, login
-from broker.client.secured import parse_properties, parse_secured, read_secured
+from broker.client.secured import parse_secured
+from broker.client.security import read_security
 from broker.model.errors import ConfigError, PeerError
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
@@ -83,8 +84,7 @@ def test_a_file_of_kafka_s_settings_is_read(tmp_path: Path) -> None:
         '    username="a" password="b;c";\n'
     )
 
-    assert read_secured(file).credentials == Credentials("PLAIN", "a", "b;c")
-    assert parse_properties("a=b=c\n!x=y\n") == {"a": "b=c"}
+    assert read_security(file).secured().credentials == Credentials("PLAIN", "a", "b;c")
 
 
 @pytest.mark.parametrize(

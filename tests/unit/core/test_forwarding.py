@@ -14,6 +14,7 @@ from broker.core.session import Session
 from broker.core.topics.topic import OFFSETS_TOPIC, Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import FORWARDED_HOST_CHARS_MAX
+from broker.model.listener import UNSECURED
 from tests.support.scripted_upstream import Nodes, View
 
 HERE: Any = object()
@@ -24,7 +25,7 @@ def _session(leader: int = 2, *, is_alone: bool = False, is_forwarded: bool = Fa
     groups = SimpleNamespace(partition_for=int)
     offsets = Topic(OFFSETS_TOPIC, bytes(16), SimpleNamespace(), [HERE, None])  # type: ignore[arg-type]
     broker: Any = SimpleNamespace(
-        links=None if is_alone else SimpleNamespace(nodes=Nodes()),
+        links=None if is_alone else SimpleNamespace(nodes=Nodes(), listener=UNSECURED),
         node_id=1,
         cluster=View(leader),
         groups=groups,
@@ -104,6 +105,15 @@ def test_a_mark_names_the_client_and_waits_for_the_revision() -> None:
     assert session.client_host == "192.0.2.7", "its limits and permissions are its own"
     assert session.broker.links is not None
     assert session.broker.links.nodes.followed == [12]  # type: ignore[attr-defined]
+
+
+def test_a_mark_over_another_listener_than_that_of_the_brokers_is_refused() -> None:
+    session = _session()
+    session.listener = UNSECURED._replace(name="CLIENTS")
+    with pytest.raises(RequestError) as refused:
+        asyncio.run(forwarding.accept_mark(session, "198.51.100.9", 12))
+    assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert not session.is_forwarded
 
 
 def test_a_mark_has_no_effect_on_a_standalone_broker() -> None:

@@ -40,7 +40,7 @@ def test_overrides_precede_environment_file_and_default(tmp_path: Path) -> None:
     assert config.integer("group.max.size") == 2
     assert config.origins["num.partitions"] == "command line"
     assert config.origins["node.id"] == "environment BROKER_NODE_ID"
-    assert config.origins["group.max.size"] == str(file)
+    assert config.origins["group.max.size"] == f"{file}:3"
 
 
 def test_file_takes_dotted_names_quoted_names_and_tables(tmp_path: Path) -> None:
@@ -62,6 +62,13 @@ def test_file_takes_dotted_names_quoted_names_and_tables(tmp_path: Path) -> None
 def test_unknown_setting_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(ConfigError, match=r"did you mean num\.partitions\?"):
         load(["num.partition=3"])
+
+
+def test_a_variable_of_a_setting_that_only_kafka_has_is_not_used() -> None:
+    config = load(environment={"BROKER_NUM_IO_THREADS": "3", "BROKER_LOG_DIR": "/a"})
+
+    assert config.start.not_used == {"num.io.threads": "environment BROKER_NUM_IO_THREADS"}
+    assert config.data_dir == Path("/a")
 
 
 def test_unknown_environment_variable_is_refused_with_the_nearest_one() -> None:
@@ -124,11 +131,11 @@ def test_all_errors_are_reported_at_once_each_with_its_source(tmp_path: Path) ->
     assert [line.strip() for line in lines] == [
         "environment: BROKER_NODE is not a setting; did you mean BROKER_NODE_ID?",
         "--set polylog.durability: expected NAME=VALUE",
-        f"{file}: unknown setting 'num.partition'; did you mean num.partitions?",
+        f"{file}:1: unknown setting 'num.partition'; did you mean num.partitions?",
         "environment BROKER_NODE_ID: node.id='-5': allowed is 0 .. 2147483647",
         "command line: num.partitions='0': allowed is 1 .. 10000",
         "command line: unknown setting 'node.ids'; did you mean node.id?",
-        f"{file}: listeners: '9092': expected HOST:PORT, for example 127.0.0.1:9092",
+        f"{file}:2: listeners: '9092': expected HOST:PORT, for example 127.0.0.1:9092",
     ]
 
 
@@ -136,13 +143,13 @@ def test_contradicting_values_are_reported_with_the_other_errors() -> None:
     timeouts = ["group.min.session.timeout.ms=5000", "group.max.session.timeout.ms=4000"]
 
     with pytest.raises(ConfigError) as refused:
-        load([*timeouts, "log.dirs=a,b", "listeners=0.0.0.0:1"], {"BROKER_NODE_ID": "x"})
+        load([*timeouts, "log.dirs=", "listeners=0.0.0.0:1"], {"BROKER_NODE_ID": "x"})
 
     lines = str(refused.value).splitlines()
     assert lines[0] == "4 errors in the configuration:"
     for line, words in zip(
         lines[1:],
-        ("environment BROKER_NODE_ID: ", "is above", "name one directory", "insecure=true"),
+        ("environment BROKER_NODE_ID: ", "is above", "name a directory", "insecure=true"),
         strict=True,
     ):
         assert words in line
@@ -208,9 +215,13 @@ def test_shortest_session_timeout_above_the_longest_is_refused() -> None:
         load(["group.min.session.timeout.ms=5000", "group.max.session.timeout.ms=4000"])
 
 
-def test_more_than_one_data_directory_is_refused() -> None:
-    with pytest.raises(ConfigError, match="name one directory"):
-        load(["log.dirs=a,b"])
+def test_of_several_data_directories_the_first_is_used_with_a_warning() -> None:
+    config = load(["log.dirs=/a, /b"])
+
+    assert config.data_dir == Path("/a")
+    [(name, text)] = config.start.warnings
+    assert name == "log.dirs"
+    assert "only the first is used, /a" in text
 
 
 def test_frame_limit_follows_the_largest_message() -> None:

@@ -110,7 +110,6 @@ def test_an_option_for_another_use_is_reported_with_its_use() -> None:
         ("startingOffsets", '{"a": 3}', "expected earliest, latest or JSON"),
         ("startingOffsets", "[" * 9999, "expected earliest, latest or JSON"),
         ("kafka.isolation.level", "serializable", "expected read_committed or read_uncommitted"),
-        ("kafka.security.protocol", "SSL", "expected plaintext"),
     ],
 )
 def test_an_invalid_value_is_reported_with_the_allowed_ones(

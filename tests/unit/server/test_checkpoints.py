@@ -127,7 +127,9 @@ def test_recovery_points_are_not_advanced_if_derived_state_cannot_be_written(
         return fakes.done
 
     assert asyncio.run(written()) == []
-    assert "derived state not written: error=no space left on device" in caplog.text
+    assert (
+        "derived state not written: of=derived state error=no space left on device" in caplog.text
+    )
 
 
 @pytest.mark.parametrize(("is_plain", "start"), [(False, 5), (False, 3), (True, 5)])

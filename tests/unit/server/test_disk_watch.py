@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from broker._native.kernel import file_ops
 from broker._native.log.turn import Turn
+from broker.core.health import Health
 from broker.core.maintenance.disk_space import Level
 from broker.core.scheduling.io_thread import IoThread
 from broker.model import limits
@@ -26,7 +26,9 @@ class Disk:
         self.levels: list[Level] = []
         self.turn = Turn(None)
         self.reserve = path / FILE_NAME
-        self.watch = DiskWatch(path, self.turn, IoThread(), self.levels.append)
+        self.health = Health()
+        self.watch = DiskWatch(path, self.turn, IoThread(), self.levels.append, self.health)
+        self.watch.measure = self.space
 
     def space(self, _path: str) -> tuple[int, int, int, int]:
         return TOTAL, self.free, 0, 0
@@ -43,7 +45,6 @@ class Disk:
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
     disk = Disk(tmp_path)
-    monkeypatch.setattr(file_ops, "space", disk.space)
     monkeypatch.setattr(limits, "DISK_LOOK_SECONDS", 0.001)
     return disk
 
@@ -99,7 +100,7 @@ def test_the_reserve_is_made_and_released_with_the_free_space(
     assert disk.levels == [Level.REFUSE, Level.NORMAL]
     assert disk.flags == (False, False, False)
     lines = [record.getMessage() for record in caplog.records]
-    assert [line.split()[1] for line in lines] == ["level=REFUSE", "level=NORMAL"]
+    assert [line.split()[4] for line in lines] == ["level=REFUSE", "level=NORMAL"]
     assert "delete topics or records" in lines[0]
 
 

@@ -97,3 +97,32 @@ def test_without_a_descriptor_the_listener_waits_and_logs_once(
 
     assert len(tries) == 3
     assert caplog.text.count("connections refused: count=1 reason=accept failed") == 1
+
+
+def test_a_connection_that_cannot_be_taken_over_is_closed_and_not_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        listener = Listener(Address("127.0.0.1", 0, ""), None)
+        poller = FakePoller()
+        own = ConnectionLimits(load(["max.connections.per.ip=1"]), lambda _: None, lambda: 0)
+        acceptor = acceptor_of(loop, poller)._replace(limits=own)
+        take = poller.add
+
+        def fail(*_: object, **_named: object) -> None:
+            poller.add = take  # type: ignore[method-assign]
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        poller.add = fail  # type: ignore[method-assign]
+        listener.serve(acceptor)
+        with socket.create_connection(("127.0.0.1", listener.port), 20) as first:
+            first.setblocking(False)
+            assert await asyncio.wait_for(loop.sock_recv(first, 1), 60) == b""
+        with socket.create_connection(("127.0.0.1", listener.port), 20):
+            (await asyncio.wait_for(poller.accepted, 60)).close()
+        listener.close(loop)
+
+    asyncio.run(scenario())
+
+    assert "connections refused: count=1 reason=it cannot be served" in caplog.text

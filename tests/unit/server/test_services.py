@@ -110,7 +110,7 @@ def test_background_work_that_fails_is_logged_with_its_name_and_the_others_go_on
     assert done[-3:] == ["stop c", "stop b", "stop a"]
     assert "end c" in done
     [line] = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
-    assert line == "background work has failed, it is not restarted: service=b"
+    assert line == "background work has failed: service=b follows=it is not restarted"
 
 
 def test_background_work_that_is_essential_stops_the_process_when_it_fails() -> None:

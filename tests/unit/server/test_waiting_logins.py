@@ -1,5 +1,6 @@
 """Connections that have not logged in: their number and their time."""
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 from broker.server.waiting_logins import WaitingLogins
@@ -32,6 +33,7 @@ class FakeConnection:
 
     def __init__(self) -> None:
         self.needs_login = True
+        self.session = SimpleNamespace(is_identified=False)
         self.reason = ""
 
     def abort(self, reason: str) -> None:
@@ -103,3 +105,16 @@ def test_those_that_have_logged_in_do_not_count() -> None:
         logins.add(each)
 
     assert not any(each.reason for each in connections)
+
+
+def test_one_that_logs_in_again_at_that_time_stays_open() -> None:
+    loop, logins = waiting(waiting_max=1)
+    again, other = FakeConnection(), FakeConnection()
+    logins.add(again)
+    again.session.is_identified = True  # it has logged in, and is about to do so again
+
+    logins.add(other)
+    loop.advance(15)
+
+    assert not again.reason
+    assert other.reason

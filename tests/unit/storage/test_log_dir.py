@@ -39,6 +39,18 @@ def test_a_new_directory_is_accessible_to_the_owner_alone(tmp_path: Path) -> Non
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
 
 
+def test_a_log_directory_of_kafka_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / ".lock").touch()
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=a\n")
+    (tmp_path / "orders-0").mkdir()
+    before = sorted(tmp_path.iterdir())
+
+    with pytest.raises(DataDirError, match="is a log directory of Apache Kafka"):
+        LogDir(tmp_path, node_id=1)
+
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_a_second_start_names_the_holder_of_the_directory(tmp_path: Path) -> None:
     held = LogDir(tmp_path, node_id=1)
     held.write_holder([Address("127.0.0.1", 9092), Address("::1", 9092)])

@@ -5,6 +5,7 @@
 set -eu
 NEWEST=4.4.0
 OLDER=3.9.2
+SETTINGS=4.3.1 # of which all settings are known
 make=$(cd "$(dirname "$0")" && pwd)
 vectors=$(dirname "$make")
 build=$vectors/../../build/vectors
@@ -28,7 +29,9 @@ fetch $OLDER
 run $NEWEST MakeMessages "$build/kafka-$NEWEST"
 run $NEWEST MakeBatches "$build/kafka-$NEWEST"
 run $OLDER MakeMessages "$build/kafka-$OLDER" "$build/kafka-$NEWEST"
-for release in $NEWEST $OLDER; do
+fetch $SETTINGS settings
+run $SETTINGS MakeSettings "$build/kafka-$SETTINGS"
+for release in $NEWEST $OLDER $SETTINGS; do
     mkdir -p "$vectors/kafka-$release"
     for file in "$build/kafka-$release"/*.jsonl; do
         gzip -9 -n -c "$file" >"$vectors/kafka-$release/$(basename "$file").gz"

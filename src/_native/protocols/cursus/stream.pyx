@@ -248,7 +248,7 @@ cdef class CursusStream(Wait):
         try:
             self.notify(self, event)
         except Exception:  # other connections continue
-            logger.exception("%r: a notification failed: %s", self, event)
+            logger.exception("a notification failed: stream=%r event=%s", self, event)
             if self.connection is not None:
                 self.connection.close("a stream failed in the broker")
 

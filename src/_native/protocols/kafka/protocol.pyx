@@ -81,6 +81,7 @@ cdef class Kafka(NativeProtocol):
     cdef readonly int32_t frame_bytes_max
     cdef RequestMeter* by_key[METERED_KEYS]
     cdef uint64_t sampled
+    cdef public bint leaves_all  # every request is left to Python, as a test's faults ask
 
     def __cinit__(self, fallback, apis, FetchSessions sessions not None, *,
                   int32_t frame_bytes_max):
@@ -139,6 +140,9 @@ cdef class Kafka(NativeProtocol):
         meter = self.meter_of(head.api_key)
         if meter != NULL:
             meter.requests[min(head.api_version, METER_VERSIONS - 1)] += 1
+        if self.leaves_all:
+            self.leave(connection, &head)
+            return not connection.is_closed
         permissions = permissions_of(connection)
         if connection.poller.find_quota is not None:
             quota = quota_of(connection, head.client_id, head.client_id_size)

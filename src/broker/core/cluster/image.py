@@ -271,8 +271,9 @@ class ClusterImage:
             if name != "security":
                 setattr(self, name, getattr(fresh, name))
         self.revision = revision
-        self.security.replace(fresh.security, changed)
+        self.security.replace(fresh.security)
         self._replaced = replaced
+        yield from self.security.tell(changed)
         return delta
 
     def release(self) -> Slices[None]:

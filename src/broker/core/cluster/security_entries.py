@@ -18,6 +18,7 @@ from broker.core.cluster.slices import Slices
 from broker.model import security_limits
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP
+from broker.model.security_limits import SECURITY_ENTRIES_TOLD_PER_STEP
 from broker.storage import metadata
 from broker.storage.metadata import Guard, KeyValue, Operation
 
@@ -95,7 +96,7 @@ class SecurityEntries:
         else:
             self.values[kind][name] = entry.value
             self.revisions[kind][name] = entry.mod_revision
-        self._tell([(kind, name)])
+        self._tell(kind, name)
 
     def changed_in(self, other: "SecurityEntries") -> Slices[list[tuple[Kind, str]]]:
         """Return what is different in `other`."""
@@ -111,16 +112,21 @@ class SecurityEntries:
                     yield
         return changed
 
-    def replace(self, other: "SecurityEntries", changed: Sequence[tuple[Kind, str]]) -> None:
-        """Take the entries of `other`, of which `changed` are different, and tell the watchers."""
+    def replace(self, other: "SecurityEntries") -> None:
+        """Take the entries of `other`; the watchers are told by `tell` of what is different."""
         self.values, self.revisions = other.values, other.revisions
-        self._tell(changed)
 
-    def _tell(self, changed: Sequence[tuple[Kind, str]]) -> None:
-        for kind, name in changed:
-            for watched, watcher in self._watchers:
-                if watched is kind:
-                    watcher(kind, name, self.values[kind].get(name))
+    def tell(self, changed: Sequence[tuple[Kind, str]]) -> Slices[None]:
+        """Tell the watchers of entries that have changed."""
+        for number, (kind, name) in enumerate(changed, 1):
+            self._tell(kind, name)
+            if number % SECURITY_ENTRIES_TOLD_PER_STEP == 0:
+                yield
+
+    def _tell(self, kind: Kind, name: str) -> None:
+        for watched, watcher in self._watchers:
+            if watched is kind:
+                watcher(kind, name, self.values[kind].get(name))
 
 
 def put(kind: Kind, name: str, value: bytes) -> Operation:

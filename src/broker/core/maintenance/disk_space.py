@@ -23,6 +23,8 @@ from typing import NamedTuple
 
 from broker.model import limits
 
+FREE_IT = "delete topics or records, lower retention.ms or retention.bytes, or make the disk larger"
+
 
 class Level(IntEnum):
     """How full the disk is, from free to full."""

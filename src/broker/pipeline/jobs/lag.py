@@ -9,22 +9,17 @@ skew                of a group in a topic: its largest lag in a partition divide
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from broker.client.connection import Api
-from broker.client.fetch import Range, fetch
+from broker.client.groups import list_groups
+from broker.client.lag import existing, seconds_behind
 from broker.client.metadata import Cluster, Partition, Topic
 from broker.client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
-from broker.client.retry import check
-from broker.codec import decode_columns
 from broker.codec.packages import import_optional
-from broker.model.address import Address, parse_address
+from broker.model.address import parse_address
 from broker.model.clock import Clock, SystemClock
-from broker.model.errors import ConfigError, ErrorCode, RequestError
+from broker.model.errors import ConfigError
 from broker.model.report import Report
-
-if TYPE_CHECKING:
-    from broker.codec import bodies
 
 COLUMNS: Final = (
     "group",
@@ -37,10 +32,6 @@ COLUMNS: Final = (
     "seconds_behind",
     "share",
 )
-_LIST_GROUPS: "Final[Api[bodies.ListGroupsRequest, bodies.ListGroupsResponse]]" = Api(
-    "ListGroups", range(5)
-)
-_FIRST_BATCH_BYTES: Final = 1  # a broker returns one whole batch
 _BAR_INCHES: Final = 0.3
 _BARS_MAX: Final = 200
 
@@ -79,8 +70,8 @@ def lag(
     cluster = Cluster([parse_address(broker)])
     topics = cluster.existing_topics()
     committed = {
-        group: _of_existing(committed_offsets(cluster, group), topics)
-        for group in groups or sorted(_groups(cluster))
+        group: existing(committed_offsets(cluster, group), topics)
+        for group in groups or [each.group for each in list_groups(cluster)]
     }
     empty = [group for group in groups if not committed[group]]
     if empty:
@@ -100,29 +91,6 @@ def lag(
     }
     totals |= {f"skew of {group} in {topic}": value for group, topic, value in _skews(rows)}
     return Report(COLUMNS, rows, totals)
-
-
-def _of_existing(
-    offsets: Mapping[Partition, int], topics: Mapping[str, Topic]
-) -> dict[Partition, int]:
-    """Leave out deleted partitions, whose offsets stay until they expire."""
-    return {
-        (topic, partition): offset
-        for (topic, partition), offset in sorted(offsets.items())
-        if topic in topics and partition in topics[topic].partitions
-    }
-
-
-def _groups(cluster: Cluster) -> set[str]:
-    """Ask every broker for the groups that it coordinates."""
-    body: bodies.ListGroupsRequest = {"states_filter": []}
-    found = set()
-    for broker in cluster.metadata([])["brokers"]:
-        address = Address(broker["host"], broker["port"])
-        listed = cluster.ask(address, _LIST_GROUPS, body)
-        check(listed["error_code"], f"{address}: the list of groups")
-        found |= {each["group_id"] for each in listed["groups"]}
-    return found
 
 
 def _logs(
@@ -161,27 +129,10 @@ def _rows(
         seconds: float | None = 0.0
         if lag_records:
             first = max(offset, log.start)
-            seconds = _seconds_behind(cluster, topics[topic], partition, first, log.end, now_ms)
+            seconds = seconds_behind(cluster, topics[topic], partition, first, log.end, now_ms)
         share = 100 * lag_records / of_topic[topic] if of_topic[topic] else 0.0
         rate = round(log.records_per_second, 3)
         yield group, topic, partition, log.end, offset, lag_records, rate, seconds, round(share, 1)
-
-
-def _seconds_behind(
-    cluster: Cluster, topic: Topic, partition: int, first: int, end: int, now_ms: int
-) -> float | None:
-    """Return the age of the first record from an offset on; None if it has been deleted."""
-    part = Range(topic.name, topic.topic_id, partition, first, end)
-    try:
-        for chunk in fetch(cluster, part, bytes_max=_FIRST_BATCH_BYTES):
-            columns = decode_columns(chunk.data, columns=["timestamp"], min_offset=first)
-            if len(columns):
-                return max(now_ms - memoryview(columns.column("timestamp"))[0], 0) / 1000
-    except RequestError as error:
-        if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise
-        return None
-    return 0.0  # only control records are left to read
 
 
 def _skews(rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, str, float]]:

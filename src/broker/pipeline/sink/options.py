@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, Self
 
 from broker.client.metadata import Cluster
+from broker.client.security import SecuritySettings
 from broker.model.address import Address, parse_addresses
 from broker.model.errors import ConfigError
-from broker.pipeline.options import NO_OPTIONS, Use, parse
+from broker.pipeline.options import NO_OPTIONS, Use, parse, security_of
 
 EXACTLY_ONCE: Final = "exactly-once"
 
@@ -16,6 +17,7 @@ class SinkOptions(NamedTuple):
 
     Attributes:
         bootstrap: bootstrap servers.
+        security: TLS and the login; None: neither.
         client_id: the client id of the tasks.
         topic: the topic of all rows; None: that of their column.
         is_exactly_once: whether tasks are transactions with markers.
@@ -33,6 +35,7 @@ class SinkOptions(NamedTuple):
     """
 
     bootstrap: tuple[Address, ...]  # kafka.bootstrap.servers
+    security: SecuritySettings | None  # kafka.security.protocol, kafka.ssl.*, kafka.sasl.*
     client_id: str  # kafka.client.id
     topic: str | None  # topic
     is_exactly_once: bool  # delivery
@@ -63,6 +66,7 @@ class SinkOptions(NamedTuple):
             raise ConfigError("option kafka.bootstrap.servers is missing: expected HOST:PORT[,…]")
         return cls(
             bootstrap=parse_addresses(servers),
+            security=security_of(given),
             client_id=given["kafka.client.id"],
             topic=given["topic"],
             is_exactly_once=given["delivery"] == EXACTLY_ONCE,
@@ -82,4 +86,9 @@ class SinkOptions(NamedTuple):
     def cluster(self, give_up_ms: int | None = None) -> Cluster:
         """Return the cluster, with the timeout of the options or another one."""
         seconds = (self.give_up_ms if give_up_ms is None else give_up_ms) / 1000
-        return Cluster(self.bootstrap, client_id=self.client_id, give_up_seconds=seconds)
+        return Cluster(
+            self.bootstrap,
+            client_id=self.client_id,
+            give_up_seconds=seconds,
+            security=self.security,
+        )

@@ -7,10 +7,11 @@ from typing import Any, Self
 
 from broker.client.metadata import Cluster
 from broker.client.offsets import EARLIEST, LATEST
+from broker.client.security import SecuritySettings
 from broker.model.address import Address, parse_addresses
 from broker.model.errors import ConfigError
 from broker.model.limits import CLIENT_FETCH_BYTES, CLIENT_GIVE_UP_SECONDS, FETCH_BYTES_MAX
-from broker.pipeline.options import NO_OPTIONS, Assignment, Numbers, Use, parse
+from broker.pipeline.options import NO_OPTIONS, Assignment, Numbers, Use, parse, security_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class Settings:
     """The settings of a read; the fields are options, see options.py."""
 
     bootstrap: tuple[Address, ...]
+    security: SecuritySettings | None
     client_id: str
     give_up_seconds: float
     is_committed: bool
@@ -69,7 +71,10 @@ class Settings:
     def cluster(self) -> Cluster:
         """Return the cluster to read from; nothing is connected yet."""
         return Cluster(
-            self.bootstrap, client_id=self.client_id, give_up_seconds=self.give_up_seconds
+            self.bootstrap,
+            client_id=self.client_id,
+            give_up_seconds=self.give_up_seconds,
+            security=self.security,
         )
 
 
@@ -99,6 +104,7 @@ def settings_of(given: Mapping[str, str], use: Use) -> Settings:
     prefix = values["keyPrefix"]
     return Settings(
         bootstrap=_bootstrap(values["kafka.bootstrap.servers"]),
+        security=security_of(values),
         client_id=values["kafka.client.id"],
         give_up_seconds=timeout_ms / 1000 if timeout_ms else CLIENT_GIVE_UP_SECONDS,
         is_committed=values["kafka.isolation.level"] == "read_committed",

@@ -48,7 +48,9 @@ def find_topics(
             if settings.pattern.search(name) and not each.is_internal
         }
         if not found and not may_be_deleted:
-            _log.warning("%s: no topic matches %r", cluster, settings.pattern.pattern)
+            _log.warning(
+                "no topic matches: cluster=%s pattern=%r", cluster, settings.pattern.pattern
+            )
         return found
     names = named_topics(settings)
     found = cluster.existing_topics(names) if may_be_deleted else cluster.topics(names)

@@ -72,5 +72,5 @@ def description_fields(
             if has_synonyms
         ],
         "config_type": _TYPES[entry.kind],
-        "documentation": entry.documentation if has_documentation else "",
+        "documentation": entry.documentation if has_documentation else None,
     }

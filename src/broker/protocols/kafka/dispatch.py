@@ -196,7 +196,7 @@ def _failure(api: Api, version: int, error: Exception) -> Body:
 
 def _failed(api: Api, version: int, error: Exception) -> PeerError:
     """Log an internal error; return the error that closes this connection only."""
-    _log.error("request_failed api=%s version=%d", api.name, version, exc_info=error)
+    _log.error("request failed in the broker: api=%s version=%d", api.name, version, exc_info=error)
     return PeerError(f"{api.name} v{version} failed in the broker")
 
 

@@ -23,6 +23,8 @@ from broker.core.clustered_view import Clustered as View
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.configs.group_configs import GroupConfigs
 from broker.core.dialing import Dialer
+from broker.core.health import Health
+from broker.core.health import Membership as State
 from broker.core.links import Links
 from broker.core.logs.log import TransactionalLog
 from broker.core.partition_changes import PartitionChanges
@@ -141,7 +143,7 @@ class Cluster:
             self.dialer.log_in_with(login_to_brokers(config, listener))
         self._listener = listener
         self._nodes = Nodes(metadata, clock.monotonic_ms, listener=listener)
-        self.links = Links(self._nodes, _links_max, self.dialer)
+        self.links = Links(self._nodes, _links_max, self.dialer, listener)
         address_of = partial(self._nodes.address_of, protocol="kafka")
         # An answer waits for those before it on its connection: requests that wait for the other
         # broker's disk have one of their own, as in Kafka.
@@ -361,6 +363,20 @@ class Cluster:
         """Unregister and close the store, after everything else has stopped."""
         await self.member.release()
         await self.node.store.close()
+
+    def health(self) -> Health:
+        """Return what tells whether this broker is ready as a member of its cluster."""
+        health = Health()
+        health.membership = self._state_of_membership
+        health.is_store_reachable = lambda: self.node.metadata.is_followed and self.member.may_serve
+        return health
+
+    def _state_of_membership(self) -> State:
+        if self.member.phase not in (Phase.JOINING, Phase.ACTIVE):
+            return State.LEAVING
+        if not self.node.metadata.image.is_registered(self._broker_id, self.member.epoch):
+            return State.JOINING
+        return State.JOINED if self.member.may_serve else State.FENCED
 
     async def joined(self) -> None:
         """Wait until this broker, all workers that share its data and a controller are known."""

@@ -172,9 +172,7 @@ class Following(Service):
         except ConfigError as error:
             _log.error("topic not followed, alter it: topic=%s error=%s", changed, error)
         except StorageError as error:
-            self._has_failed(
-                changed, f"topic not followed, tried again: topic={changed!s} error={error}"
-            )
+            self._has_failed(changed, str(error))
         except Exception:  # noqa: BLE001 (whatever it is: the topic must not stay as it is)
             if failures == 0:
                 _log.exception("topic not followed, tried again: topic=%s", changed)
@@ -186,13 +184,13 @@ class Following(Service):
 
     def _is_busy(self, name: str) -> None:
         """Follow a topic again soon; meanwhile its partitions are refused as led elsewhere."""
-        self._has_failed(name, f"logs are open in another process, waiting: topic={name}")
+        self._has_failed(name, "logs are open in another process")
 
-    def _has_failed(self, changed: str | bytes, line: str) -> None:
-        """Follow a topic again later; log the line now and then, as long as it fails."""
+    def _has_failed(self, changed: str | bytes, reason: str) -> None:
+        """Follow a topic again later; log the reason now and then, as long as it fails."""
         failures = self._failures[changed] = self._failures.get(changed, 0) + 1
-        if line and failures % _TRIES_PER_LINE == 1:
-            _log.warning("%s", line)
+        if reason and failures % _TRIES_PER_LINE == 1:
+            _log.warning("topic not followed yet, tried again: topic=%s reason=%s", changed, reason)
         if changed not in self._retries:
             delay = CLUSTER_RETRY_MS / 1000
             retry = asyncio.get_running_loop().call_later(delay, self._try_again, changed)

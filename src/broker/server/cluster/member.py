@@ -262,10 +262,10 @@ class Member(Service):
             self._reported = incarnation
             is_own = self._membership.has_place_of(registration)
             _log.warning(
-                "%s is still registered, waiting until its session ends: node_id=%d host=%s"
-                " listeners=%s at_most_seconds=%d",
-                "an earlier run of this broker" if is_own else "another broker with this node.id",
+                "this node.id is still registered, waiting until its session ends: node_id=%d"
+                " by=%s host=%s listeners=%s at_most_seconds=%d",
                 broker_id,
+                "an earlier run of this broker" if is_own else "another broker",
                 registration.host,
                 addresses,
                 self.join_seconds,

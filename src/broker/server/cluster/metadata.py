@@ -49,6 +49,7 @@ class ClusterMetadata(Service):
     def __init__(self, store: MetaStore) -> None:
         """Start with an empty image; `load` fills it."""
         self.image = ClusterImage()
+        self.is_followed = True  # False from a failed watch to the next scan
         self._store = store
         self._callbacks: list[Callable[[Delta], None]] = []
         self._on_replaced: list[Callable[[StoreReplaced], None]] = []
@@ -103,7 +104,9 @@ class ClusterMetadata(Service):
             except StorageError as error:
                 # The image may have half of a change: only a scan makes it whole.
                 _log.error("the metadata cannot be followed: error=%s", error)
+                self.is_followed = False
                 await self._load_again()
+                self.is_followed = True
                 self._changed(await complete_in_steps(Delta.of_everything(self.image)))
             else:
                 return  # the store was closed

@@ -21,6 +21,7 @@ from broker.model.address import Address
 from broker.model.clock import monotonic
 from broker.model.config import Config
 from broker.model.errors import ConfigError
+from broker.server.service_manager import ALIVE, READY, STOPPING, of_environment
 from broker.server.workers import policy
 from broker.server.workers.policy import Action, Announce, Exit, Kill, Policy, Start, Stop
 from broker.server.workers.ports import Ports, plan
@@ -95,6 +96,7 @@ class _Supervisor:
         self._policy = Policy(node_ids)
         self._processes: dict[int, _Process] = {}  # by place
         self._exit_code: int | None = None
+        self._manager = of_environment()
 
     def run(self) -> int:
         waking, woken = socket.socketpair()
@@ -133,6 +135,10 @@ class _Supervisor:
             if fd >= 0:
                 poll.register(fd, select.POLLIN)
         due = self._policy.due
+        if self._manager is not None and self._manager.watchdog_seconds is not None:
+            self._manager.tell(ALIVE)
+            alive = monotonic() + self._manager.watchdog_seconds / 2
+            due = alive if due is None else min(due, alive)
         events = poll.poll(None if due is None else max(0.0, due - monotonic()) * 1000)
         for fd, _ in events:
             if fd != woken.fileno():
@@ -141,6 +147,7 @@ class _Supervisor:
             for number in woken.recv(64):
                 if number != signal.SIGCHLD:
                     _log.info("stopping all workers: signal=%s", signal.Signals(number).name)
+                    self._tell(STOPPING)
                     self._do(self._policy.stop(monotonic()))
         self._reap()
         self._do(self._policy.tick(monotonic()))
@@ -182,8 +189,13 @@ class _Supervisor:
                     addresses = self._ports.addresses
                     own = dict(zip(self._node_ids, addresses.own, strict=True))
                     self._work.ready(addresses.shared, own)
+                    self._tell(READY)
                 case Exit(code):
                     self._exit_code = code
+
+    def _tell(self, line: str) -> None:
+        if self._manager is not None:
+            self._manager.tell(line)
 
     def _start(self, place: int) -> None:
         ready_fd, child_ready_fd = os.pipe()

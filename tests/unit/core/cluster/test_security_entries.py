@@ -1,5 +1,7 @@
 """The security entries of the image: what watchers are told, guards, bounds."""
 
+import itertools
+
 import pytest
 
 from broker.core.cluster.image import ClusterImage
@@ -58,6 +60,17 @@ def test_a_watcher_is_told_after_a_load_what_was_missed_and_nothing_else() -> No
 
     assert sorted(followed.told) == [("a", b"2"), ("b", None), ("d", b"1")]
     assert followed.image.security.entries(Kind.ACL) == {"a": b"2", "c": b"1", "d": b"1"}
+
+
+def test_a_load_tells_of_many_entries_in_steps() -> None:
+    followed = Followed()
+    count = 4 * security_limits.SECURITY_ENTRIES_TOLD_PER_STEP
+    followed.transact(*(put(Kind.ACL, f"{number}", b"1") for number in range(count)))
+    told = [len(followed.told) for _ in followed.image.load(*followed.store.scan())]
+
+    steps = [end - begin for begin, end in itertools.pairwise([0, *told, len(followed.told)])]
+    assert sum(steps) == count
+    assert max(steps) == security_limits.SECURITY_ENTRIES_TOLD_PER_STEP
 
 
 def test_a_watcher_is_still_told_of_changes_after_a_load() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
+from typing import Any
 
 import pytest
 
@@ -51,15 +52,32 @@ def test_a_page_may_be_made_in_parts_and_later(monkeypatch: pytest.MonkeyPatch) 
     asyncio.run(check())
 
 
-def test_a_page_that_needs_something_is_shown_where_nothing_is_decided(
-    monkeypatch: pytest.MonkeyPatch,
+class Deciding:
+    """An authorizer that answers every question alike."""
+
+    def __init__(self, *, allows: bool) -> None:
+        self._allows = allows
+
+    def allows(self, *_: object) -> bool:
+        return self._allows
+
+
+@pytest.mark.parametrize(
+    ("authorizer", "status"),
+    [(None, 200), (Deciding(allows=True), 200), (Deciding(allows=False), 403)],
+)
+def test_a_page_that_needs_something_is_shown_to_who_is_allowed(
+    monkeypatch: pytest.MonkeyPatch, authorizer: Any, status: int
 ) -> None:
     def show(_: Request, __: Session) -> Content:
         return Content(b"{}")
 
     need = on_cluster(Operation.DESCRIBE)
     monkeypatch.setattr(dispatch, "PAGES", {"/needy": Page(show, need)})
+    broker = FakeBroker()
+    security = broker.broker.security._replace(authorizer=authorizer)
+    broker.session.broker = broker.broker._replace(security=security)
 
-    answer = asyncio.run(ask(FakeBroker(), "GET /needy HTTP/1.1"))
+    answer = asyncio.run(ask(broker, "GET /needy HTTP/1.1"))
 
-    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert int(answer.split()[1]) == status

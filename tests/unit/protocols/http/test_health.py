@@ -1,7 +1,16 @@
 """The health checks: each page, its status and its bytes."""
 
+import asyncio
+import json
+from collections.abc import Awaitable
+from typing import Any
+
 import pytest
 
+from broker.core.cluster_view import Alone, Leadership
+from broker.core.health import Membership, Stage
+from broker.core.maintenance.disk_space import Level
+from broker.core.topics.topic import Topic
 from broker.protocols.base import Answer
 from broker.protocols.http import PROTOCOL
 from tests.support.fakes import FakeBroker
@@ -60,10 +69,131 @@ def test_a_health_check_is_answered(head: str, answer: str) -> None:
     assert ask(FakeBroker(), head) == answer
 
 
+def reasons(answer: str) -> list[str]:
+    body = json.loads(answer.partition("\r\n\r\n")[2])
+    for each in body.get("reasons", ()):
+        assert each["hint"]
+    return [each["reason"] for each in body.get("reasons", ())]
+
+
+def status(answer: str) -> int:
+    return int(answer.split()[1])
+
+
 def test_a_broker_whose_logs_are_loading_is_alive_and_not_ready() -> None:
     broker = FakeBroker()
     broker.create("t")
     broker.log("t").is_loading = True
 
-    assert ask(broker, "GET /ready HTTP/1.1").startswith("HTTP/1.1 503 ")
-    assert ask(broker, "GET /live HTTP/1.1").startswith("HTTP/1.1 200 ")
+    for path in ("/ready", "/health/ready", "/health/startup"):
+        answer = ask(broker, f"GET {path} HTTP/1.1")
+        assert (status(answer), reasons(answer)) == (503, ["logs_loading"])
+    for path in ("/live", "/health/live"):
+        assert status(ask(broker, f"GET {path} HTTP/1.1")) == 200
+
+
+@pytest.mark.parametrize(
+    ("stage", "membership", "found"),
+    [
+        (Stage.STARTING, Membership.ALONE, ["starting"]),
+        (Stage.STOPPING, Membership.ALONE, ["stopping"]),
+        (Stage.SERVING, Membership.JOINING, ["not_registered"]),
+        (Stage.SERVING, Membership.FENCED, ["fenced"]),
+        (Stage.STOPPING, Membership.LEAVING, ["stopping", "draining"]),
+        (Stage.SERVING, Membership.JOINED, []),
+    ],
+)
+def test_a_broker_is_ready_while_clients_may_use_it(
+    stage: Stage, membership: Membership, found: list[str]
+) -> None:
+    broker = FakeBroker()
+    broker.broker.health.stage = stage
+    broker.broker.health.membership = lambda: membership
+
+    answer = ask(broker, "GET /health/ready HTTP/1.1")
+
+    assert (status(answer), reasons(answer)) == (503 if found else 200, found)
+
+
+def test_a_broker_that_was_ready_once_has_started() -> None:
+    broker = FakeBroker()
+    health = broker.broker.health
+    health.stage = Stage.STARTING
+    assert status(ask(broker, "GET /health/startup HTTP/1.1")) == 503
+    health.stage = Stage.SERVING
+    assert status(ask(broker, "GET /health/startup HTTP/1.1")) == 200
+    health.membership = lambda: Membership.FENCED
+    assert status(ask(broker, "GET /health/startup HTTP/1.1")) == 200
+    assert status(ask(broker, "GET /health/ready HTTP/1.1")) == 503
+
+
+def cluster_page(broker: FakeBroker) -> tuple[int, dict[str, Any]]:
+    async def answer() -> str:
+        reply = PROTOCOL().handle(0, 0, None, b"GET /health/cluster HTTP/1.1", broker.session)
+        assert isinstance(reply, Awaitable)
+        found = await reply
+        assert isinstance(found, Answer)
+        assert found.body is not None
+        return found.body.decode()
+
+    text = asyncio.run(answer())
+    told = json.loads(text.partition("\r\n\r\n")[2]).get("reasons", ())
+    return status(text), {each["reason"]: each for each in told}
+
+
+def test_the_cluster_is_healthy_while_nothing_is_wrong() -> None:
+    broker = FakeBroker()
+    broker.create("t")
+    assert cluster_page(broker) == (200, {})
+
+
+class Replicated(Alone):
+    """A cluster in which each partition has three replicas; those in sync are a test's."""
+
+    def __init__(self) -> None:
+        super().__init__(1, None)
+        self.leader = 1
+        self.isr: tuple[int, ...] = (1, 2, 3)
+
+    def leadership(self, _topic: Topic, _partition: int) -> Leadership:
+        return Leadership(self.leader, 0, (1, 2, 3, 4), self.isr, adding=(4,))
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "found"),
+    [
+        (1, (1, 2, 3), []),
+        (1, (1, 2, 4), []),
+        (1, (1, 3), ["under_replicated_partitions"]),
+        (1, (1,), ["under_min_isr_partitions", "under_replicated_partitions"]),
+        (
+            -1,
+            (),
+            ["offline_partitions", "under_min_isr_partitions", "under_replicated_partitions"],
+        ),
+    ],
+)
+def test_partitions_without_enough_replicas_are_counted(
+    leader: int, isr: tuple[int, ...], found: list[str]
+) -> None:
+    cluster = Replicated()
+    broker = FakeBroker(cluster=cluster)
+    broker.create("t", partitions=2, config={"min.insync.replicas": "2"})
+    cluster.leader, cluster.isr = leader, isr
+
+    answered, told = cluster_page(broker)
+
+    assert (answered, list(told)) == (503 if found else 200, found)
+    assert all(each["count"] == 2 for each in told.values())
+    assert all(each["examples"] == ["t-0", "t-1"] for each in told.values())
+
+
+def test_a_full_disk_and_a_lost_store_are_told_with_what_to_do() -> None:
+    broker = FakeBroker()
+    broker.broker.health.disk_level = Level.TRIM
+    broker.broker.health.is_store_reachable = lambda: False
+
+    answered, told = cluster_page(broker)
+
+    assert (answered, list(told)) == (503, ["disk_trim", "metadata_store_unreachable"])
+    assert "retention" in told["disk_trim"]["hint"]

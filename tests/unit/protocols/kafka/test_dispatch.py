@@ -88,7 +88,7 @@ def test_an_unexpected_exception_is_logged_once_and_closes_the_connection(
         broker.ask(12, 4)
 
     (record,) = caplog.records
-    assert record.getMessage() == "request_failed api=Heartbeat version=4"
+    assert record.getMessage() == "request failed in the broker: api=Heartbeat version=4"
 
 
 def test_an_unexpected_exception_in_a_deferred_response_closes_the_connection_too(
@@ -119,7 +119,7 @@ def test_an_error_without_a_response_field_is_logged_once_and_closes_the_connect
         FakeBroker().ask(0, 9)
 
     (record,) = caplog.records
-    assert record.getMessage() == "request_failed api=Produce version=9"
+    assert record.getMessage() == "request failed in the broker: api=Produce version=9"
 
 
 def _tagged_arrays(fields: list[schema.Definition], is_tagged: bool = False) -> list[str]:

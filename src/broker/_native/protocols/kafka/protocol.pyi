@@ -6,6 +6,7 @@ from broker._native.wire.connection import NativeProtocol
 
 @final
 class Kafka(NativeProtocol):
+    leaves_all: bool
     def __new__(
         cls,
         fallback: object,

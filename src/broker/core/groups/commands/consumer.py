@@ -3,7 +3,7 @@
 A field that is None has not changed since the member's last request that had it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -33,7 +33,8 @@ class ConsumerHeartbeat(NamedTuple):
     """A ConsumerGroupHeartbeat request: a member joins, changes, stays or leaves.
 
     `fresh_id` is the id for a member that has none yet; it is an argument because a state machine
-    draws no random numbers.
+    draws no random numbers. `may_describe` tells whether a pattern of the member may match a topic;
+    None: any.
     """
 
     group_id: str
@@ -50,6 +51,7 @@ class ConsumerHeartbeat(NamedTuple):
     client_host: str = ""
     requires_member_id: bool = False
     fresh_id: str = ""
+    may_describe: Callable[[str], bool] | None = None
 
     @property
     def is_full(self) -> bool:

@@ -185,6 +185,7 @@ class ConsumerGroup:
         self, request: ConsumerHeartbeat, decision: GroupDecision, now: Moment
     ) -> ConsumerHeartbeatResponse:
         update = ConsumerGroupUpdate(self.state)
+        update.may_describe = request.may_describe
         self._find(request, update)
         epoch, assigned = update.current.epoch, update.current.assigned
         is_rejoining = request.member_epoch == JOIN_EPOCH < epoch

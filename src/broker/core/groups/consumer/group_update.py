@@ -5,7 +5,7 @@ of that is one batch of records, so each step must see the effect of the one bef
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from broker.core.groups.consumer.membership import Membership
 from broker.core.groups.consumer.reconcile import only_topics, reconcile
@@ -39,6 +39,7 @@ class ConsumerGroupUpdate:
         self.target_epoch = state.target_epoch
         self.reasons: list[str] = []  # why the epoch is incremented
         self.regexes = state.regexes
+        self.may_describe: Callable[[str], bool] | None = None  # what patterns may match; None: all
         self.invalid_patterns: dict[str, str] = {}  # patterns that are not valid, with the reason
         self._changed_members: list[ConsumerMember] = []  # their former state, of removed ones too
         self.removed: set[str] = set()

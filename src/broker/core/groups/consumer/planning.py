@@ -14,6 +14,7 @@ from broker.core.groups.consumer.targets import TargetJob, assignment_steps
 from broker.core.groups.records.consumer import ConsumerMember, Partitions, ResolvedRegex
 from broker.core.groups.settings import ConsumerSettings
 from broker.model import limits
+from broker.model.security_limits import PATTERNS_AUTHORIZED_MS
 
 
 class Planner:
@@ -27,6 +28,7 @@ class Planner:
         self._search: RegexJob | None = None
         self._searched_version = -1  # of the topics that all patterns were last resolved against
         self._search_again_ms = 0  # the earliest time of the next search
+        self._authorize_again_ms = 0  # when ACLs are asked again which topics patterns may match
         self._job: TargetJob | None = None
         self._next_slice_ms = 0
 
@@ -51,21 +53,25 @@ class Planner:
 
     def _resolve_patterns(self, update: ConsumerGroupUpdate, now: Moment) -> None:
         """Resolve patterns: new ones now, all of them when topics have changed, at intervals."""
-        is_new = self._searched_version != self._topics.version
+        is_new = self._searched_version != self._topics.version or (
+            update.may_describe is not None and now.monotonic_ms >= self._authorize_again_ms
+        )
         if not (is_new or update.reasons or self._search):
             return
         wanted = update.subscribed_patterns()
         if not wanted:
             self._searched_version = self._topics.version
+            self._authorize_again_ms = now.monotonic_ms + PATTERNS_AUTHORIZED_MS
             return
         is_due = is_new and now.monotonic_ms >= self._search_again_ms
         begun = set() if self._search is None else wanted & self._search.regexes
         wanted = wanted if is_due else begun | (wanted - update.regexes.keys())
         if wanted and (self._search is None or not wanted <= self._search.regexes):
-            self._search = RegexJob(wanted, self._topics)
+            self._search = RegexJob(wanted, self._topics, update.may_describe)
             if is_due:
                 self._searched_version = self._topics.version
                 self._search_again_ms = now.monotonic_ms + limits.REGEX_REFRESH_INTERVAL_MS
+                self._authorize_again_ms = now.monotonic_ms + PATTERNS_AUTHORIZED_MS
         if self._search is not None:
             self._continue_search(self._search, update, now)
 

@@ -1,10 +1,11 @@
 """Subscriptions by regular expression: the topics that patterns match, found in slices.
 
 A pattern must match the whole name; internal topics can be subscribed to by name only (KIP-848). An
-invalid pattern matches nothing.
+invalid pattern matches nothing. As in Kafka the member whose heartbeat has begun the search decides
+which topics are seen, for all members with the same pattern.
 """
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TypeAlias
 
 from broker.core.groups.consumer.subscriptions import TopicsView
@@ -18,13 +19,18 @@ Matched: TypeAlias = Mapping[str, tuple[str, ...]]
 class RegexJob:
     """A search for the topics that some patterns match."""
 
-    def __init__(self, regexes: Iterable[str], topics: TopicsView) -> None:
-        """Begin a search; `run` continues it."""
+    def __init__(
+        self,
+        regexes: Iterable[str],
+        topics: TopicsView,
+        may_describe: Callable[[str], bool] | None = None,
+    ) -> None:
+        """Begin a search; `run` continues it. Topics that `may_describe` denies do not match."""
         self.topics_version = topics.version
         self.regexes = frozenset(regexes)
         self.matched: Matched | None = None
         self.invalid_patterns: dict[str, str] = {}  # patterns that are not valid, with the reason
-        self._work = _matching(sorted(self.regexes), topics, self.invalid_patterns)
+        self._work = _matching(sorted(self.regexes), topics, may_describe, self.invalid_patterns)
 
     def run(self, budget: int) -> bool:
         """Test about so many more names; return whether the search is complete."""
@@ -37,7 +43,10 @@ class RegexJob:
 
 
 def _matching(
-    regexes: list[str], topics: TopicsView, invalid_patterns: dict[str, str]
+    regexes: list[str],
+    topics: TopicsView,
+    may_describe: Callable[[str], bool] | None,
+    invalid_patterns: dict[str, str],
 ) -> Generator[int, None, Matched]:
     patterns = []
     for regex in regexes:
@@ -51,8 +60,12 @@ def _matching(
         topic = topics.get(name)
         if topic is None or topic.is_internal:
             continue
+        is_seen: bool | None = None  # not asked yet
         for regex, matches in patterns:
             if matches(name):
-                found[regex].append(name)
+                if is_seen is None:
+                    is_seen = may_describe is None or may_describe(name)
+                if is_seen:
+                    found[regex].append(name)
             yield 1
     return {regex: tuple(names) for regex, names in found.items()}

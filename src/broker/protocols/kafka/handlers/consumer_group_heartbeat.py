@@ -38,7 +38,9 @@ async def handle(
     """Serve the heartbeat; the response has the member's epoch and assignment."""
     body = request.body
     names, owned = body["subscribed_topic_names"], body["topic_partitions"]
+    may_describe = None
     if session.broker.security.authorizer is not None:
+        may_describe = partial(access.may, session, Operation.DESCRIBE, ResourceType.TOPIC)
         per_step = access.per_step(session, NAMES_READ_PER_STEP)
         async for name in in_steps(names or (), per_step):
             access.check_topic(session, Operation.DESCRIBE, name)
@@ -58,6 +60,7 @@ async def handle(
         client_id=request.client_id or "",
         client_host=session.java_host,
         requires_member_id=request.version >= _MEMBER_ID_SINCE,
+        may_describe=may_describe,
     )
     answer = session.broker.groups.consumer_group_heartbeat(command)
     return respond_with(answer, partial(_fields, session))

@@ -23,6 +23,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core import access
+from broker.core.forwarding import comes_from_brokers
 from broker.core.scheduling.eager import run_to_first_wait
 from broker.core.scheduling.steps import StepBudget
 from broker.core.security.acls import Operation, ResourceType
@@ -140,7 +141,7 @@ def _batch(request: "_Request", session: Session, place: Place, records: bytes |
 
 def _may_write_internal(request: "_Request", session: Session, topic: Topic) -> bool:
     if topic.name == AUDIT_TOPIC:  # another broker's events, which leads no partition of it
-        if request.client_id != BROKERS_CLIENT_ID or session.broker.links is None:
+        if request.client_id != BROKERS_CLIENT_ID or not comes_from_brokers(session):
             return False
         return access.may_cluster(session, Operation.CLUSTER_ACTION)
     is_admin = request.client_id == _ADMIN_CLIENT

@@ -367,7 +367,7 @@ class SqliteMetaStore:
                 yield
         except sqlite3.Error as error:
             failure = _FAILURES.get(_kind(error), StorageError)
-            _log.error("cannot %s the metadata store: file=%s error=%s", verb, self._path, error)
+            _log.error("metadata store failed: doing=%s file=%s error=%s", verb, self._path, error)
             raise failure(f"cannot {verb} {self._path}: {error}") from error
 
 

@@ -14,6 +14,7 @@ from broker.core.groups.records.consumer import (
 from broker.core.groups.settings import ConsumerSettings
 from broker.model import limits
 from broker.model.limits import COORDINATOR_SLICE_DECISIONS
+from broker.model.security_limits import PATTERNS_AUTHORIZED_MS
 from tests.support.fakes import FakeTopics
 
 UNREADABLE = "(a"
@@ -54,6 +55,30 @@ def test_a_stored_pattern_that_cannot_be_compiled_is_logged_once() -> None:
     assert "not a pattern of RE2" in note
     again = group.heartbeat(joining._replace(member_id="c"), "c", Moment(9_999, 0))
     assert not [each for each in again.notes if UNREADABLE in each]
+
+
+def test_topics_that_a_member_may_not_describe_are_neither_matched_nor_assigned() -> None:
+    seen = topics()
+    seen.put("t2", 1)
+    first = seen.get("t")
+    assert first is not None
+    group = ConsumerGroup("g", ConsumerSettings(), seen)
+    allowed = {"t"}
+    heartbeat = ConsumerHeartbeat(
+        "g", "b", 0, rebalance_timeout_ms=1, topic_names=(), topic_regex="t.*", owned={}
+    )._replace(may_describe=allowed.__contains__)
+
+    def matched(request: ConsumerHeartbeat, now_ms: int) -> tuple[str, ...]:
+        for record in group.heartbeat(request, "b", Moment(now_ms, 0)).records:
+            group.replay(record)  # type: ignore[arg-type]
+        return group.state.regexes["t.*"].topics
+
+    assert matched(heartbeat, 0) == ("t",)
+    assert [*group.state.current["b"].assigned] == [first.topic_id]
+    allowed.add("t2")
+    again = heartbeat._replace(member_epoch=group.state.current["b"].epoch, owned=None)
+    assert matched(again, PATTERNS_AUTHORIZED_MS - 1) == ("t",)
+    assert matched(again, PATTERNS_AUTHORIZED_MS) == ("t", "t2")
 
 
 def test_a_slice_of_a_regex_search_weighs_as_much_as_many_decisions(

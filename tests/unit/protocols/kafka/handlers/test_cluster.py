@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from broker.model.explanation import explain
 from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP
 from tests.support.fakes import FakeBroker, only
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, LOGGERS, GROUP = 2, 4, 8, 32
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -109,7 +110,41 @@ def test_types_and_documentation_are_returned_since_version_3() -> None:
     )
 
     assert config["config_type"] == 5
-    assert config["documentation"]
+    assert config["documentation"] == explain("retention.ms").documentation
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "name"), [(TOPIC, "a"), (BROKER, "1"), (BROKER, ""), (GROUP, "g")]
+)
+@pytest.mark.parametrize("version", [3, 4])
+def test_every_key_has_the_documentation_of_its_explanation(
+    version: int, resource_type: int, name: str
+) -> None:
+    fake_broker = FakeBroker()
+    fake_broker.create("a")
+    if not name:
+        alter = {"name": "log.retention.ms", "config_operation": 0, "value": "5"}
+        resource = {"resource_type": BROKER, "resource_name": "", "configs": [alter]}
+        [altered] = fake_broker.ask(44, 1, resources=[resource])["responses"]
+        assert altered["error_code"] == 0
+
+    silent = describe(fake_broker, version, resource_type, name)["configs"]
+    asked = describe(fake_broker, version, resource_type, name, include_documentation=True)
+
+    documents = {each["name"]: each["documentation"] for each in asked["configs"]}
+    assert documents
+    assert documents == {key: explain(key).documentation for key in documents}
+    assert {each["documentation"] for each in silent} == {None}
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_loggers_are_documented(version: int) -> None:
+    fake_broker = FakeBroker()
+
+    asked = describe(fake_broker, version, LOGGERS, "1", include_documentation=True)["configs"]
+
+    assert {each["name"] for each in asked} >= {"root", "broker"}
+    assert all("FATAL, ERROR, WARN" in each["documentation"] for each in asked)
 
 
 def test_unknown_keys_are_omitted_and_an_empty_list_means_all() -> None:

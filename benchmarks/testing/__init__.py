@@ -1,0 +1,1 @@
+"""The test fixture, broker.testing."""

@@ -1,0 +1,184 @@
+"""`broker demo`: something to look at, in a running broker or in one for the time of the demo."""
+
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import click
+
+from broker.cli.frame import Session, verb
+from broker.cli.sample_stream import GROUP, PARTITIONS, TOPIC, by_partition, orders
+from broker.model.errors import ErrorCode, RequestError, StorageError, Unreachable
+
+if TYPE_CHECKING:
+    from broker.client.metadata import Cluster
+
+_STEPS: Final = 20  # of the stream, evenly over its time
+_STOP_SECONDS: Final = 30
+_LAG_PERCENT: Final = 20
+LOOK_AT: Final = (
+    "broker topic list",
+    f"broker topic consume {TOPIC} --count 3",
+    f"broker group lag {GROUP}",
+    f"broker group explain {GROUP}",
+    "broker cluster health",
+    "broker docs quickstart",
+    "broker demo clean",
+)
+
+
+class Demo(NamedTuple):
+    """What was made.
+
+    Attributes:
+        topic: with the stream.
+        partitions: of the topic.
+        records: that were produced by this run.
+        group: that has read a part of the stream.
+        lag: records that the group has not read.
+        bootstrap_server: the broker.
+        data_dir: of a broker that was started for the demo, null if one was running.
+    """
+
+    topic: str
+    partitions: int
+    records: int
+    group: str
+    lag: int
+    bootstrap_server: str
+    data_dir: str | None
+
+
+@verb(
+    Demo,
+    name="demo",
+    is_single=True,
+    examples=("broker demo", "broker demo --records 100000 --seconds 30", "broker demo clean"),
+)
+@click.argument("action", type=click.Choice(("run", "clean")), default="run")
+@click.option(
+    "--records",
+    type=click.IntRange(1, 10_000_000),
+    default=10_000,
+    help="How many orders are produced at most (default: 10000).",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, 3600),
+    default=5.0,
+    help="How long the stream takes (default: 5).",
+)
+def command(session: Session, action: str, records: int, seconds: float) -> None:
+    """Produce a stream of sample orders, with a group that lags; `clean` removes both.
+
+    Without a running broker, one is started with its data in a temporary directory. On a terminal
+    it runs until Ctrl-C, elsewhere it ends with the command; its data goes with it.
+    """
+    if action == "clean":
+        _clean(session.cluster)
+        return
+    try:
+        cluster = session.cluster
+    except Unreachable as error:
+        print(f"{error}: a broker is started for the demo", file=sys.stderr)
+    else:
+        _show(session, cluster, None, _stream(cluster, records, seconds))
+        return
+    with _temporary_broker() as (cluster, folder):
+        _show(session, cluster, folder, _stream(cluster, records, seconds))
+        if sys.stdout.isatty():
+            print("The broker of the demo runs until Ctrl-C.", file=sys.stderr)
+            signal.pause()
+
+
+def _show(session: Session, cluster: "Cluster", folder: Path | None, done: tuple[int, int]) -> None:
+    produced, lag = done
+    data = None if folder is None else str(folder)
+    session.write(Demo(TOPIC, PARTITIONS, produced, GROUP, lag, str(cluster), data))
+    where = "" if str(cluster) == "localhost:9092" else f" -b {cluster}"
+    print("Look at it with:", file=sys.stderr)
+    for each in LOOK_AT:
+        place = "" if each.startswith("broker docs") else where
+        print(f"  {each}{place}", file=sys.stderr)
+
+
+def _stream(cluster: "Cluster", count: int, seconds: float) -> tuple[int, int]:
+    """Produce the stream; return the number of its records, and the lag of the group."""
+    from broker.client.admin import create_topic  # noqa: PLC0415 - not needed by `--help`
+    from broker.client.groups import commit_offsets  # noqa: PLC0415
+    from broker.client.offsets import LATEST, list_offsets  # noqa: PLC0415
+    from broker.client.produce import Producer  # noqa: PLC0415
+    from broker.client.transactions import new_producer_id  # noqa: PLC0415
+
+    create_topic(cluster, TOPIC, PARTITIONS)
+    producer = Producer(cluster, new_producer_id(cluster))
+    stream, begun, produced = orders(count), time.perf_counter(), 0
+    for step in range(_STEPS):
+        some = list(islice(stream, -(-count // _STEPS)))
+        for number, records in by_partition(some).items():
+            place = (TOPIC, number)
+            producer.send({place: producer.encode(place, records, compression="zstd")})
+        produced += len(some)
+        left = begun + seconds * (step + 1) / _STEPS - time.perf_counter()
+        time.sleep(max(left, 0))
+    ends = list_offsets(cluster, {(TOPIC, each): LATEST for each in range(PARTITIONS)})
+    read = {place: each.offset * (100 - _LAG_PERCENT) // 100 for place, each in ends.items()}
+    commit_offsets(cluster, GROUP, read)
+    return produced, sum(each.offset - read[place] for place, each in ends.items())
+
+
+def _clean(cluster: "Cluster") -> None:
+    """Remove the topic and the group; what is not there was removed before."""
+    from broker.client.groups import delete_group  # noqa: PLC0415 - not needed by `--help`
+    from broker.client.topics import delete_topics  # noqa: PLC0415
+
+    try:
+        delete_group(cluster, GROUP)
+    except RequestError as error:
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+    if TOPIC in cluster.existing_topics():
+        for failed in delete_topics(cluster, [TOPIC]).values():
+            if failed is not None:
+                raise failed
+
+
+@contextmanager
+def _temporary_broker() -> Iterator[tuple["Cluster", Path]]:
+    """Start a broker on a free port, with its data in a temporary directory."""
+    from broker.client.metadata import Cluster  # noqa: PLC0415 - not needed by `--help`
+    from broker.model.address import parse_addresses  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="polylog-demo-") as name:
+        folder = Path(name, "data")
+        options = ["--data-dir", str(folder), "--listen", "127.0.0.1:0"]
+        process = subprocess.Popen(  # noqa: S603 - this program
+            [sys.executable, "-m", "broker", "start", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert process.stdout is not None
+        try:
+            said = process.stdout.readline()
+            address = re.search(r"127\.0\.0\.1:\d+", said)
+            if address is None:
+                raise StorageError(
+                    f"the broker of the demo has not started: `broker start --data-dir {folder}`"
+                    " says why"
+                )
+            yield Cluster(parse_addresses(address[0])), folder
+        finally:
+            process.terminate()
+            process.wait(_STOP_SECONDS)
+
+
+NOUN: Final = command

@@ -1,0 +1,318 @@
+"""The frame of commands that are clients of a broker: nouns, verbs, and the options they share.
+
+A noun is a module with `NOUN`, a table of its verbs' modules; a verb is a module with `command`:
+
+    @verb(Listed, examples=("broker topic list", "broker topic list 'orders.*' -o name"))
+    @click.argument("pattern", required=False, shell_complete=topics)
+    def command(session: Session, pattern: str | None) -> None:
+        '''List topics.'''
+        for each in list_topics(session.cluster):
+            session.write(Listed(...))
+
+The options of the connection and -o are added by `verb`. click is imported by these commands only:
+it takes 20 ms, typer would take 70 ms with the pydantic that it needs to convert arguments.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import cached_property, wraps
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
+
+import click
+
+from broker.cli.exit_codes import Exit, exit_code_of
+from broker.cli.nouns import NOUNS
+from broker.cli.output import FORMATS, Output, Row
+from broker.cli.profiles import Connection, connection_of
+from broker.model.errors import PolylogError
+
+if TYPE_CHECKING:
+    from broker.client.metadata import Cluster
+
+_P = ParamSpec("_P")
+_CONTEXT: Final = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
+
+
+class Session:
+    """One run of a verb: its connection, what it prints, and how it ends.
+
+    Attributes:
+        output: where rows go.
+        is_text: whether no format was asked for: a verb that prints text prints it as it is.
+        exit_code: of the command; the first failure decides it.
+    """
+
+    def __init__(self, connection: Connection | None, output: Output, *, is_text: bool) -> None:
+        """Keep them; the connection is made when it is needed."""
+        self._connection = connection
+        self.output = output
+        self.is_text = is_text
+        self.exit_code = Exit.OK
+
+    @cached_property
+    def cluster(self) -> "Cluster":
+        """The cluster, one of whose brokers has answered."""
+        assert self._connection is not None, "a verb that is local has no cluster"
+        return self._connection.cluster()
+
+    def write(self, row: Row) -> None:
+        """Print a row."""
+        self.output.write(row)
+
+    def print_text(self, row: Row, field: str) -> None:
+        """Print one field of the only row as text, unless a format was asked for."""
+        if self.is_text:
+            self.output.stream.write(row._asdict()[field].rstrip("\n") + "\n")
+        else:
+            self.output.write(row)
+
+    def fail(self, error: PolylogError) -> None:
+        """Print an error of one of several things; the command goes on, and fails in the end."""
+        print(f"broker: {error}", file=sys.stderr)
+        if self.exit_code == Exit.OK:
+            self.exit_code = exit_code_of(error)
+
+
+class Verb(click.Command):
+    """A verb of a noun.
+
+    Attributes:
+        row: the class of its rows.
+        columns: the fields that its table has.
+        is_single: whether it prints one row.
+        is_local: whether it needs no broker.
+        examples: command lines.
+    """
+
+    row: type[Row]
+    columns: tuple[str, ...]
+    is_single: bool
+    is_local: bool
+    examples: tuple[str, ...]
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        del ctx
+        if self.examples:
+            with formatter.section("Examples"):
+                for each in self.examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{each}\n")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the verb, then those that all verbs have."""
+        own: list[tuple[str, str]] = []
+        others: list[tuple[str, str]] = []
+        for each in self.get_params(ctx):
+            record = each.get_help_record(ctx)
+            if record is not None and isinstance(each, click.Option):
+                (others if is_shared(each) or each.name == "help" else own).append(record)
+        for title, records in (("Options", own), ("Options of all commands", others)):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class Noun(click.Group):
+    """A noun, whose verbs are imported when they are used."""
+
+    def __init__(self, name: str, verbs: Sequence[str], package: str) -> None:
+        """Keep the names of the verbs; `create` is the module create_verb of the package."""
+        purpose = NOUNS[name]
+        super().__init__(
+            name=name,
+            help=f"{purpose[0].upper()}{purpose[1:]}.",
+            context_settings=_CONTEXT,
+        )
+        self._verbs = tuple(verbs)
+        self._package = package
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the verbs."""
+        del ctx
+        return list(self._verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a verb."""
+        del ctx
+        if cmd_name not in self._verbs:
+            return None
+        module = import_module(f"{self._package}.{cmd_name.replace('-', '_')}_verb")
+        command: Verb = module.command
+        command.name = cmd_name
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb; the error for an unknown one names those that exist."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            ctx.fail(f"there is no verb {name!r}: use one of {', '.join(self._verbs)}")
+        return super().resolve_command(ctx, args)
+
+
+def _output_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(FORMATS),
+        help="Format of what is printed (default: table on a terminal, jsonl otherwise).",
+    )(function)
+
+
+def _connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    from broker.cli.completion import profile_names  # noqa: PLC0415 - it imports this module
+
+    options = (
+        click.option(
+            "-b",
+            "--bootstrap-server",
+            metavar="HOST:PORT[,...]",
+            envvar="BROKER_BOOTSTRAP_SERVER",
+            help="Addresses of brokers (default: those of the profile, or localhost:9092).",
+        ),
+        click.option(
+            "--command-config",
+            type=click.Path(path_type=Path, dir_okay=False),
+            metavar="FILE",
+            envvar="BROKER_COMMAND_CONFIG",
+            help="Kafka's client settings: security.protocol, sasl.mechanism, ...",
+        ),
+        click.option(
+            "--profile",
+            metavar="NAME",
+            envvar="BROKER_PROFILE",
+            shell_complete=profile_names,
+            help="Use this profile of `broker profile` instead of the current one.",
+        ),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=0.1),
+            default=15.0,
+            metavar="SECONDS",
+            help="Wait this long for an answer (default: 15).",
+        ),
+    )
+    for each in reversed(options):
+        function = each(function)
+    return function
+
+
+_CONNECTION_NAMES: Final = ("bootstrap_server", "command_config", "profile", "timeout")
+
+
+def is_shared(parameter: click.Parameter) -> bool:
+    """Return whether a parameter is one that all verbs have."""
+    return parameter.name in {*_CONNECTION_NAMES, "output"}
+
+
+def verb(
+    row: type[Row],
+    *,
+    examples: Sequence[str],
+    name: str | None = None,
+    columns: Sequence[str] | None = None,
+    is_single: bool = False,
+    is_local: bool = False,
+) -> Callable[[Callable[Concatenate[Session, _P], None]], Verb]:
+    """Return a decorator that makes a function of a session and its options a verb.
+
+    Args:
+        row: the NamedTuple of what it prints; the first field is the name.
+        examples: command lines, which the help, the documents and the tests have.
+        name: of a command that is one word; the verb of a noun is named by its module.
+        columns: the fields of the table; None: all.
+        is_single: it prints one row: an object, and a table of lines.
+        is_local: it needs no broker, and has no options of a connection.
+    """
+
+    def decorate(function: Callable[Concatenate[Session, _P], None]) -> Verb:
+        shown = tuple(row._fields if columns is None else columns)
+
+        @wraps(function)
+        def run(**options: Any) -> int:  # noqa: ANN401 - those of the function
+            connection = None
+            if not is_local:
+                connection = connection_of(*(options.pop(each) for each in _CONNECTION_NAMES))
+            asked = options.pop("output")
+            chosen = asked or ("table" if sys.stdout.isatty() else "jsonl")
+            output = Output(chosen, row._fields, shown, is_single=is_single)
+            session = Session(connection, output, is_text=asked is None)
+            try:
+                _call(function, session, options)
+            except BrokenPipeError:
+                # Whoever reads has seen enough; what is left in the buffer is no error either.
+                with Path(os.devnull).open("wb") as nowhere:
+                    os.dup2(nowhere.fileno(), sys.stdout.fileno())
+            return session.exit_code
+
+        with_options = _output_options(run)
+        if not is_local:
+            with_options = _connection_options(with_options)
+        command = click.command(name, cls=Verb, context_settings=_CONTEXT)(with_options)
+        command.row, command.columns, command.examples = row, shown, tuple(examples)
+        command.is_single, command.is_local = is_single, is_local
+        return command
+
+    return decorate
+
+
+def _call(function: Callable[..., None], session: Session, options: dict[str, Any]) -> None:
+    try:
+        function(session, **options)
+    except BrokenPipeError:
+        raise
+    except BaseException:
+        if session.output.has_rows:  # so that they can be read; otherwise the error says all
+            session.output.close()
+        raise
+    session.output.close()
+
+
+def dry_run(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --dry-run, which everything that changes something has."""
+    return click.option(
+        "--dry-run", is_flag=True, help="Say what would be done, and change nothing."
+    )(function)
+
+
+def yes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --yes, which everything that destroys something has."""
+    return click.option(
+        "-y", "--yes", is_flag=True, help="Do not ask for the name as confirmation."
+    )(function)
+
+
+def pairs(values: Sequence[str], option: str) -> dict[str, str]:
+    """Return NAME=VALUE options as a mapping."""
+    found = {}
+    for each in values:
+        name, equals, value = each.partition("=")
+        if not name or not equals:
+            raise click.UsageError(f"{option} {each}: expected NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def run(noun: Noun | Verb, arguments: Sequence[str]) -> int:
+    """Run a verb of a noun, or a command of one word; a usage error is a line with what to do."""
+    try:
+        code: int | None = noun.main(
+            args=list(arguments), prog_name=f"broker {noun.name}", standalone_mode=False
+        )
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        return Exit.USAGE
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else f"broker {noun.name}"
+        print(f"broker: {error.format_message()} (see `{where} --help`)", file=sys.stderr)
+        return Exit.USAGE
+    except click.ClickException as error:
+        print(f"broker: {error.format_message()}", file=sys.stderr)
+        return Exit.FAILED
+    except (click.Abort, KeyboardInterrupt):
+        return 130  # as a shell reports SIGINT
+    return code or Exit.OK

@@ -1,0 +1,7 @@
+"""`broker generate`: files for other programs."""
+
+from typing import Final
+
+from broker.cli.frame import Noun
+
+NOUN: Final = Noun("generate", ("client-snippet", "completion", "compose", "systemd"), __name__)

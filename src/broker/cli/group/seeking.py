@@ -1,0 +1,141 @@
+"""How offsets of a group are set: the partitions, the offsets, and what is kept for an undo."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.cli.group import saved_offsets
+from broker.cli.group.partitions import partition_text
+from broker.client.brokers import describe
+from broker.client.groups import INACTIVE, commit_offsets, delete_offsets
+from broker.client.lag import existing
+from broker.client.offsets import EARLIEST, LATEST, list_offsets
+from broker.model.errors import ConfigError, ErrorCode, RequestError
+
+if TYPE_CHECKING:
+    from broker.client.groups import Group
+    from broker.client.metadata import Cluster, Partition
+
+
+class Sought(NamedTuple):
+    """A partition whose committed offset is set.
+
+    Attributes:
+        topic: the topic.
+        partition: its number.
+        before: the committed offset until now; null: none.
+        after: the committed offset from now on; null: it is removed.
+        lag_after: how many records will be read.
+        note: why `after` is not what was asked for; "" if it is.
+    """
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int | None
+    lag_after: int
+    note: str
+
+
+def check_inactive(cluster: "Cluster", group: "Group | None", name: str) -> None:
+    """Raise RequestError if members would overwrite offsets that are set."""
+    if group is not None and group.state not in INACTIVE:
+        clients = sorted({each.client_id for each in group.members})
+        who = f" ({', '.join(clients[:5])}{', ...' if len(clients) > 5 else ''})" if clients else ""  # noqa: PLR2004
+        raise RequestError(
+            ErrorCode.NON_EMPTY_GROUP,
+            f"{cluster}: group {name!r} is {group.state} with {len(group.members)} members{who},"
+            " which would overwrite the offsets: stop them first, and wait for session.timeout.ms",
+        )
+
+
+def partitions_of(
+    cluster: "Cluster", wanted: Sequence[str], committed: "Iterable[Partition]"
+) -> "list[Partition]":
+    """Return the partitions that TOPIC and TOPIC:0,3 name; those of `committed` if none is named.
+
+    Raises:
+        ConfigError: a number is invalid, or nothing is named and nothing is committed.
+        RequestError: there is no such topic or partition.
+    """
+    if not wanted:
+        offsets = dict.fromkeys(committed, 0)
+        known = cluster.existing_topics({topic for topic, _ in offsets}) if offsets else {}
+        found = list(existing(offsets, known))
+        if not found:
+            raise ConfigError("the group has committed nothing in topics that exist: name topics")
+        return found
+    parsed = [_parsed(each) for each in wanted]
+    topics = cluster.topics({name for name, _ in parsed})
+    found = sorted(
+        {(name, each) for name, numbers in parsed for each in numbers or topics[name].partitions}
+    )
+    check_existing(cluster, found)
+    return found
+
+
+def check_existing(cluster: "Cluster", partitions: "Collection[Partition]") -> None:
+    """Raise RequestError if one of the partitions does not exist."""
+    topics = cluster.topics({topic for topic, _ in partitions})
+    unknown = sorted(key for key in partitions if key[1] not in topics[key[0]].partitions)
+    if unknown:
+        raise RequestError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"{cluster}: there is no partition {', '.join(map(partition_text, unknown))}",
+        )
+
+
+def _parsed(text: str) -> tuple[str, list[int] | None]:
+    name, colon, numbers = text.partition(":")
+    if not colon:
+        return name, None
+    try:
+        return name, [int(each) for each in numbers.split(",")]
+    except ValueError:
+        raise ConfigError(f"{text!r}: expected TOPIC or TOPIC:0,3") from None
+
+
+def sought(
+    cluster: "Cluster",
+    before: "Mapping[Partition, int]",
+    after: "Mapping[Partition, int | None]",
+) -> list[Sought]:
+    """Return the rows of a seek; offsets outside of a log become its start or its end.
+
+    Raises:
+        RequestError: a partition does not exist.
+    """
+    check_existing(cluster, after)
+    starts, ends = (list_offsets(cluster, dict.fromkeys(after, at)) for at in (EARLIEST, LATEST))
+    rows = []
+    for (topic, partition), wanted in sorted(after.items()):
+        key = topic, partition
+        start, end = starts[key].offset, ends[key].offset
+        offset = None if wanted is None else min(max(wanted, start), end)
+        note = ""
+        if wanted is not None and offset != wanted:
+            place = "start" if wanted < start else "end"
+            note = f"{wanted} is outside of the log: its {place}"
+        first = start if offset is None else offset
+        rows.append(Sought(topic, partition, before.get(key), offset, end - first, note))
+    return rows
+
+
+def apply(
+    cluster: "Cluster", group: str, before: "Mapping[Partition, int]", rows: Sequence[Sought]
+) -> Path | None:
+    """Set the offsets of the rows that change; return the file with the earlier ones."""
+    changed = {
+        (each.topic, each.partition): each.after for each in rows if each.before != each.after
+    }
+    if not changed:
+        return None
+    earlier = {key: before.get(key) for key in changed}
+    file = saved_offsets.save(describe(cluster).cluster_id, group, earlier)
+    kept = {key: offset for key, offset in changed.items() if offset is not None}
+    if kept:
+        commit_offsets(cluster, group, kept)
+    removed = [key for key, offset in changed.items() if offset is None]
+    if removed:
+        delete_offsets(cluster, group, removed)
+    return file

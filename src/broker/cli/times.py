@@ -1,0 +1,56 @@
+"""Points in time and durations on the command line."""
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from broker.model.errors import ConfigError
+
+_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_ISO: Final = re.compile(
+    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?"
+)
+
+
+def parse_time(text: str) -> int:
+    """Return milliseconds since 1970 of a time in ISO 8601, or of a number of milliseconds.
+
+    A time without an offset is in UTC. Raises ConfigError.
+    """
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(
+            f"{text!r} is no time: expected one as 2026-01-31T12:00:00Z, or milliseconds since 1970"
+        ) from None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return int(when.timestamp() * 1000)
+
+
+def parse_duration(text: str) -> int:
+    """Return the milliseconds of a duration: 90s, 1h30m, 7d, or ISO 8601 as PT1H30M.
+
+    Raises ConfigError.
+    """
+    if (iso := _ISO.fullmatch(text)) and any(iso.groups()):
+        found = ((unit, value) for unit, value in iso.groupdict().items() if value)
+        return int(sum(float(value) * _MS[unit] for unit, value in found))
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ConfigError(f"{text!r} is no duration: expected one as 90s, 1h30m, 7d or PT1H30M")
+    return int(sum(float(number) * _MS[unit] for number, unit in parts))
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration for people, in its two largest units."""
+    left = int(seconds)
+    texts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count or (unit == "s" and not texts):
+            texts.append(f"{count}{unit}")
+    return " ".join(texts[:2])

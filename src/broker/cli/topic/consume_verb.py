@@ -1,0 +1,143 @@
+"""`broker topic consume`."""
+
+from collections.abc import Iterator
+
+import click
+
+from broker.cli.completion import groups, topics
+from broker.cli.frame import Session, verb
+from broker.cli.topic.partitions import chosen
+from broker.cli.topic.printing import Printer
+from broker.cli.topic.record_format import record_format
+from broker.cli.topic.record_rows import RecordRow
+from broker.cli.topic.selection import selected
+from broker.cli.topic.spans import Span, spans
+from broker.client.fetch import Range
+from broker.client.metadata import Cluster, Partition
+from broker.client.offsets import commit_offsets, committed_offsets
+from broker.client.reading import Read, follow, read
+from broker.model.errors import ConfigError
+
+
+@verb(
+    RecordRow,
+    examples=(
+        "broker topic consume greetings -e",
+        "broker topic consume orders -O -10 -f '%p %o %k %v\\n' -e",
+        "broker topic consume orders -O @2026-01-31T12:00:00:end -o jsonl",
+        "broker topic consume orders -g readers -n 100",
+    ),
+)
+@click.argument("patterns", nargs=-1, required=True, metavar="NAME|REGEX...", shell_complete=topics)
+@click.option(
+    "-O",
+    "--offsets",
+    metavar="RANGE",
+    help="start, end, N, +N, -N (the last N), @TIME, or A:B of these (default: start; with -g:"
+    " where the group is).",
+)
+@click.option(
+    "-n", "--count", type=click.IntRange(min=0), metavar="N", help="Stop after N records."
+)
+@click.option("-e", "--exit", "exits", is_flag=True, help="Stop at the end, as it is at the start.")
+@click.option(
+    "-p",
+    "--partition",
+    "numbers",
+    multiple=True,
+    type=int,
+    metavar="N",
+    help="Only this partition; may be repeated.",
+)
+@click.option(
+    "-f",
+    "--format",
+    "format_",
+    metavar="TEXT",
+    help="%t topic, %p partition, %o offset, %d time, %k key, %v value, %h headers, %K %V %H sizes;"
+    " %k{hex}, %v{base64}, %d{%H:%M}, %h{%k=%v }; \\n \\t \\xFF (default: %v\\n).",
+)
+@click.option(
+    "-g",
+    "--group",
+    metavar="NAME",
+    shell_complete=groups,
+    help="Begin where this group is, and commit what was printed; the group has no members then.",
+)
+@click.option(
+    "--read-uncommitted",
+    is_flag=True,
+    help="Also records of transactions that are open or were aborted.",
+)
+def command(
+    session: Session,
+    patterns: tuple[str, ...],
+    offsets: str | None,
+    count: int | None,
+    exits: bool,
+    numbers: tuple[int, ...],
+    format_: str | None,
+    group: str | None,
+    read_uncommitted: bool,
+) -> None:
+    """Print the records of topics: values as lines, in a format, or as objects with -o."""
+    formatted = record_format("%v\\n" if format_ is None else format_)
+    if format_ is not None and not session.is_text:
+        raise click.UsageError("use -f or -o, not both")
+    cluster = session.cluster
+    found = selected(cluster, patterns)
+    ids = {name: each.topic_id for name, each in found.items()}
+    keys = [key for each in found.values() for key in chosen(each, numbers)]
+    is_committed = not read_uncommitted
+    parts = spans(cluster, keys, offsets or "start", ids, is_committed=is_committed)
+    if group is not None and offsets is None:
+        parts = _of_group(cluster, group, parts)
+    printer = Printer(session, formatted)
+    ends = any(each.end is not None for each in parts.values())
+    if exits or ends:
+        records = _until_end(cluster, parts, ids, is_committed=is_committed)
+    else:
+        starts = {key: each.start for key, each in parts.items()}
+        records = follow(cluster, starts, ids, is_committed=is_committed)
+    positions = {key: each.start for key, each in parts.items()}
+    try:
+        for each in records if count is None else _counted(records, count):
+            if each is None:
+                printer.flush()
+                continue
+            printer.print(each)
+            positions[each.topic, each.partition] = each.record.offset + 1
+    finally:
+        printer.flush()
+        if group is not None:
+            commit_offsets(cluster, group, positions)
+
+
+def _of_group(cluster: Cluster, group: str, parts: dict[Partition, Span]) -> dict[Partition, Span]:
+    if not group:
+        raise ConfigError("-g: the name of the group is empty")
+    known = committed_offsets(cluster, group)
+    return {
+        key: each._replace(start=min(max(known.get(key, each.start), each.start), each.log_end))
+        for key, each in parts.items()
+    }
+
+
+def _until_end(
+    cluster: Cluster, parts: dict[Partition, Span], ids: dict[str, str], *, is_committed: bool
+) -> Iterator[Read | None]:
+    for (topic, partition), each in sorted(parts.items()):
+        end = each.log_end if each.end is None else each.end
+        part = Range(topic, ids[topic], partition, each.start, end)
+        yield from read(cluster, part, is_committed=is_committed)
+
+
+def _counted(records: Iterator[Read | None], count: int) -> Iterator[Read | None]:
+    """Yield until `count` records were among what was yielded."""
+    if not count:
+        return
+    for each in records:
+        yield each
+        count -= each is not None
+        if not count:
+            return

@@ -1,0 +1,144 @@
+"""`broker topic export`."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from broker.cli.completion import topics
+from broker.cli.frame import Session, verb
+from broker.cli.output import plain
+from broker.cli.progress import progress
+from broker.cli.topic.export_files import exported_ends, write_parquet
+from broker.cli.topic.partitions import chosen
+from broker.cli.topic.record_rows import record_row
+from broker.cli.topic.selection import one
+from broker.cli.topic.spans import spans
+from broker.client.fetch import Range
+from broker.client.reading import Read, read
+from broker.model.errors import ConfigError, ErrorCode, RequestError
+
+_PARQUET = ".parquet"
+
+
+class ExportedTopic(NamedTuple):
+    """An export.
+
+    Attributes:
+        topic: its topic.
+        file: where the records are; `-` is the standard output.
+        records: that were written, without those of an export that was resumed.
+        partitions: how many were read.
+    """
+
+    topic: str
+    file: str
+    records: int
+    partitions: int
+
+
+@verb(
+    ExportedTopic,
+    is_single=True,
+    examples=(
+        "broker topic export orders orders.jsonl",
+        "broker topic export orders orders.jsonl --resume",
+        "broker topic export orders orders.parquet -O @2026-01-31:end",
+        "broker topic export orders - | gzip > orders.jsonl.gz",
+    ),
+)
+@click.argument("name", shell_complete=topics)
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
+@click.option(
+    "-O",
+    "--offsets",
+    default="start:end",
+    metavar="RANGE",
+    help="Only these, as of `broker topic consume` (default: start:end).",
+)
+@click.option(
+    "-p",
+    "--partition",
+    "numbers",
+    multiple=True,
+    type=int,
+    metavar="N",
+    help="Only this partition; may be repeated.",
+)
+@click.option("--resume", is_flag=True, help="Go on behind the last record that the file has.")
+def command(
+    session: Session,
+    name: str,
+    file: str,
+    offsets: str,
+    numbers: tuple[int, ...],
+    resume: bool,
+) -> None:
+    """Write the records of a topic to a file, exactly: JSON lines, or Parquet with pyarrow.
+
+    A line is what `consume -o jsonl` prints. `broker topic import` reads both.
+    """
+    path = Path(file)
+    if resume and (path.suffix == _PARQUET or file == "-"):
+        raise click.UsageError("--resume needs a file of JSON lines")
+    if file != "-" and path.exists() and not resume:
+        raise RequestError(
+            ErrorCode.TOPIC_ALREADY_EXISTS, f"{file} exists: delete it, or go on with --resume"
+        )
+    cluster = session.cluster
+    topic = one(cluster, name)
+    keys = chosen(topic, numbers)
+    parts = spans(cluster, keys, offsets, {name: topic.topic_id})
+    done = exported_ends(path, name) if resume and path.exists() else {}
+    ranges = [
+        Range(
+            name,
+            topic.topic_id,
+            partition,
+            max(span.start, done.get(partition, 0)),
+            span.log_end if span.end is None else span.end,
+        )
+        for (_, partition), span in sorted(parts.items())
+    ]
+    total = sum(max(each.end - each.start, 0) for each in ranges)
+    with progress(f"exporting {name}", total) as shown:
+
+        def records() -> Iterator[Read]:
+            for part in ranges:
+                for each in read(cluster, part):
+                    yield each
+                    shown.add(1, len(each.record.value or b""))
+
+        _write(file, records())
+    row = ExportedTopic(name, file, shown.done, len(ranges))
+    if file == "-":
+        print(f"{row.records:,} records of {name} exported", file=sys.stderr)
+    else:
+        session.write(row)
+
+
+def _write(file: str, records: Iterator[Read]) -> None:
+    path = Path(file)
+    try:
+        if path.suffix == _PARQUET:
+            write_parquet(path, records)
+        elif file == "-":
+            for each in records:
+                sys.stdout.buffer.write(_line(each))
+            sys.stdout.buffer.flush()
+        else:
+            with path.open("ab") as opened:
+                for each in records:
+                    opened.write(_line(each))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}") from None
+
+
+def _line(each: Read) -> bytes:
+    row = plain(record_row(each.topic, each.partition, each.record))
+    return json.dumps(row, ensure_ascii=False).encode() + b"\n"

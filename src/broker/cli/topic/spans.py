@@ -1,0 +1,119 @@
+"""The offset ranges of -O, per partition, in the words of rpk and kcat.
+
+    start       from the first record on       end         only what comes
+    42          from offset 42 on              @TIME       from the first record of that time on
+    +10         from the 11th record on        -10         the last 10 records of each partition
+    A:B         from A to B, without B; each of the above, or empty; :+10 is 10 after A
+
+TIME is milliseconds or seconds since 1970, a date or date and time (UTC without an offset), or
+-90s, -5m, -1h, -7d: so long ago.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from broker.client.metadata import Cluster, Partition
+from broker.client.offsets import EARLIEST, LATEST, list_offsets
+from broker.model.clock import SystemClock
+from broker.model.errors import ConfigError
+
+_AGO: Final = re.compile(r"-(\d+)(ms|s|m|h|d)")
+_UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SECONDS_MAX: Final = 10**11  # larger numbers are milliseconds: 1973, or the year 5138
+
+
+class Span(NamedTuple):
+    """Offsets of a partition; end None: without an end; log_end: the end of the log now."""
+
+    start: int
+    end: int | None
+    log_end: int
+
+
+def time_ms(text: str, now_ms: int | None = None) -> int:
+    """Return a time in milliseconds since 1970; ConfigError if it is none."""
+    ago = _AGO.fullmatch(text)
+    if ago is not None:
+        now = SystemClock().wall_ms() if now_ms is None else now_ms
+        return now - int(ago[1]) * _UNIT_MS[ago[2]]
+    if text.isdigit():
+        number = int(text)
+        return number if number >= _SECONDS_MAX else number * 1000
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(
+            f"{text!r} is no time: use 2026-01-31T12:00:00, milliseconds since 1970, or -1h"
+        ) from None
+    when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    return int(when.timestamp() * 1000)
+
+
+def spans(
+    cluster: Cluster,
+    partitions: Sequence[Partition],
+    text: str,
+    topic_ids: Mapping[str, str],
+    *,
+    is_committed: bool = True,
+) -> dict[Partition, Span]:
+    """Return what a range means for each partition.
+
+    Raises:
+        ConfigError: it is not one.
+        RequestError, Unreachable: as list_offsets.
+    """
+    # A time has colons of its own, so a colon that separates follows no digit of a clock.
+    first, colon, last = _split(text)
+
+    def ask(wanted: int, *, committed: bool = False) -> dict[Partition, int]:
+        found = list_offsets(
+            cluster,
+            dict.fromkeys(partitions, wanted),
+            is_committed=committed,
+            topic_ids=topic_ids,
+        )
+        return {key: each.offset for key, each in found.items()}
+
+    starts, ends = ask(EARLIEST), ask(LATEST, committed=is_committed)
+
+    def at(word: str, base: Mapping[Partition, int]) -> dict[Partition, int]:
+        if word == "start":
+            return dict(starts)
+        if word == "end":
+            return dict(ends)
+        if word.startswith("@"):
+            found = ask(time_ms(word[1:]))
+            return {key: each if each >= 0 else ends[key] for key, each in found.items()}
+        if re.fullmatch(r"[+-]?\d+", word) is None:
+            raise ConfigError(f"{text!r} is no range of offsets: use start, end, N, +N, -N, @TIME")
+        number = int(word)
+        if word.startswith("+"):
+            return {key: base[key] + number for key in partitions}
+        if word.startswith("-"):
+            return {key: ends[key] + number for key in partitions}
+        return dict.fromkeys(partitions, number)
+
+    found = at(first or "start", starts)
+    begin = {key: min(max(found[key], starts[key]), ends[key]) for key in partitions}
+    if not colon or not last:
+        return {key: Span(begin[key], None, ends[key]) for key in partitions}
+    stop = at(last, begin)
+    return {
+        key: Span(begin[key], max(min(stop[key], ends[key]), begin[key]), ends[key])
+        for key in partitions
+    }
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    """Split A:B; the colons of times and of their offsets do not separate."""
+    found = re.fullmatch(
+        r"(?P<first>@\d{4}-\d\d-\d\d(?:[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?|[^:]*)"
+        r"(?:(?P<colon>:)(?P<last>.*))?",
+        text,
+    )
+    if found is None:
+        raise ConfigError(f"{text!r} is no range of offsets: use A:B")
+    return found["first"], found["colon"] or "", found["last"] or ""

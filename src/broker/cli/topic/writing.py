@@ -1,0 +1,85 @@
+"""Records on their way to a topic: gathered per partition, each written exactly once."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from broker import codec
+from broker.client.metadata import Cluster, Partition
+from broker.client.produce import Producer
+from broker.client.transactions import new_producer_id
+
+ACKS: Final = {"all": -1, "1": 1}
+COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_GATHERED_BYTES: Final = 1 << 20
+_RECORD_BYTES: Final = 64  # of a record without key and value, about
+
+Record = tuple[bytes | None, bytes | None, Any, int | None]  # key, value, headers, timestamp
+
+
+class Writer:
+    """Writes records to one topic.
+
+    Attributes:
+        written: how many were acknowledged.
+        written_bytes: of their batches.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        partitions: int,
+        *,
+        compression: str = "none",
+        acks: str = "all",
+        on_offset: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Ask for a producer id; on_offset is called with partition and offset of each record."""
+        self.written = 0
+        self.written_bytes = 0
+        self._topic = topic
+        self._partitions = partitions
+        self._compression = compression
+        self._acks = ACKS[acks]
+        self._on_offset = on_offset
+        self._producer = Producer(cluster, new_producer_id(cluster))
+        self._gathered: dict[int, list[Record]] = {}
+        self._size = 0
+        self._sticky = 0
+
+    def add(self, record: Record, partition: int | None = None) -> None:
+        """Take a record; it is written with others, or by `flush`.
+
+        Raises:
+            RequestError, Unreachable: as Producer.send, about this one or one before.
+        """
+        key, value, _, _ = record
+        if partition is None:
+            partition = self._sticky if key is None else codec.partition(key, self._partitions)
+        self._gathered.setdefault(partition, []).append(record)
+        self._size += len(key or b"") + len(value or b"") + _RECORD_BYTES
+        if self._size >= _GATHERED_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was gathered; RequestError, Unreachable as `add`."""
+        if not self._gathered:
+            return
+        batches = {
+            (self._topic, partition): self._producer.encode(
+                (self._topic, partition), records, compression=self._compression
+            )
+            for partition, records in self._gathered.items()
+        }
+        self._gathered, self._size = {}, 0
+        # Records without a key stay together until they are written, as in Kafka's producer.
+        self._sticky = (self._sticky + 1) % self._partitions
+        self._producer.send(batches, acks=self._acks, on_written=self._note)
+
+    def _note(self, partition: Partition, batch: bytes, base_offset: int) -> None:
+        [header] = codec.scan_headers(batch)
+        self.written += header.record_count
+        self.written_bytes += len(batch)
+        if self._on_offset is not None:
+            for index in range(header.record_count):
+                self._on_offset(partition[1], base_offset + index if base_offset >= 0 else -1)

@@ -1,0 +1,354 @@
+"""Topics: what exists, creation, deletion, partitions, settings, sizes, and deletion of records.
+
+Every function asks any broker, which forwards what only the controller does, except for sizes and
+deletion of records, which the brokers that have the partitions are asked for.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.client.connection import Api
+from broker.client.metadata import Cluster, Partition, by_topic
+from broker.client.retry import check
+from broker.codec import error_of
+from broker.model.address import Address
+from broker.model.errors import ErrorCode, PeerError, RequestError, Unreachable
+from broker.model.limits import CLIENT_TIMEOUT_SECONDS
+
+if TYPE_CHECKING:
+    from broker.codec import bodies
+
+    _AlterRequest = bodies.IncrementalAlterConfigsRequest
+    _AlterResponse = bodies.IncrementalAlterConfigsResponse
+    _PartitionsRequest = bodies.DescribeTopicPartitionsRequest
+    _PartitionsResponse = bodies.DescribeTopicPartitionsResponse
+
+_CREATE: "Api[bodies.CreateTopicsRequest, bodies.CreateTopicsResponse]" = Api(
+    "CreateTopics", range(4, 8)
+)
+_DELETE: "Api[bodies.DeleteTopicsRequest, bodies.DeleteTopicsResponse]" = Api(
+    "DeleteTopics", range(1, 6)
+)
+_CREATE_PARTITIONS: "Api[bodies.CreatePartitionsRequest, bodies.CreatePartitionsResponse]" = Api(
+    "CreatePartitions", range(4)
+)
+_DESCRIBE_CONFIGS: "Api[bodies.DescribeConfigsRequest, bodies.DescribeConfigsResponse]" = Api(
+    "DescribeConfigs", range(1, 5)
+)
+_ALTER_CONFIGS: "Api[_AlterRequest, _AlterResponse]" = Api("IncrementalAlterConfigs", range(2))
+_LOG_DIRS: "Api[bodies.DescribeLogDirsRequest, bodies.DescribeLogDirsResponse]" = Api(
+    "DescribeLogDirs", range(1, 5)
+)
+_DELETE_RECORDS: "Api[bodies.DeleteRecordsRequest, bodies.DeleteRecordsResponse]" = Api(
+    "DeleteRecords", range(3)
+)
+_DESCRIBE_PARTITIONS: "Api[_PartitionsRequest, _PartitionsResponse]" = Api(
+    "DescribeTopicPartitions", range(1)
+)
+_TOPIC: Final = 2  # a resource type of DescribeConfigs
+_TOPIC_SOURCE: Final = 1  # a setting that was set for the topic
+_SET, _UNSET = 0, 1  # operations of IncrementalAlterConfigs
+_BROKER_DEFAULT: Final = -1
+_PAGE: Final = 2000  # partitions of a response of DescribeTopicPartitions
+
+
+class PartitionState(NamedTuple):
+    """A partition; leader is None without one, elr None if the broker does not tell it."""
+
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...] | None = None
+
+
+class TopicState(NamedTuple):
+    """A topic with the state of its partitions."""
+
+    name: str
+    topic_id: str
+    is_internal: bool
+    partitions: tuple[PartitionState, ...]
+
+
+class Setting(NamedTuple):
+    """A setting of a topic; is_set: it was set for the topic and is no default."""
+
+    name: str
+    value: str | None
+    is_set: bool
+    documentation: str | None
+
+
+class NewTopic(NamedTuple):
+    """A topic to be created; None: the broker's default."""
+
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    configs: Mapping[str, str] = {}
+
+
+def topic_states(cluster: Cluster, names: Collection[str] | None = None) -> dict[str, TopicState]:
+    """Describe all topics, or those of `names` that exist.
+
+    Raises:
+        RequestError: a broker refuses.
+        Unreachable: none of the addresses responds.
+    """
+    if names is not None and not names:
+        return {}
+    found = {}
+    for topic in cluster.metadata(names)["topics"]:
+        if topic["error_code"]:
+            continue
+        name, topic_id = topic["name"] or "", topic["topic_id"]
+        partitions = [
+            PartitionState(
+                each["partition_index"],
+                each["leader_id"] if each["leader_id"] >= 0 else None,
+                tuple(each["replica_nodes"]),
+                tuple(each["isr_nodes"]),
+            )
+            for each in topic["partitions"]
+        ]
+        found[name] = TopicState(
+            name,
+            topic_id.hex() if any(topic_id) else "",
+            topic["is_internal"],
+            tuple(sorted(partitions)),
+        )
+    return found
+
+
+def eligible_leaders(cluster: Cluster, names: Sequence[str]) -> dict[Partition, tuple[int, ...]]:
+    """Return the eligible leader replicas (KIP-966); nothing if the broker does not know them.
+
+    Raises:
+        RequestError: a broker refuses.
+        Unreachable: none of the addresses responds.
+    """
+    found: dict[Partition, tuple[int, ...]] = {}
+    cursor: bodies.DescribeTopicPartitionsRequestCursor | None = None
+    while True:
+        body: bodies.DescribeTopicPartitionsRequest = {
+            "topics": [{"name": each} for each in sorted(names)],
+            "response_partition_limit": _PAGE,
+            "cursor": cursor,
+        }
+        try:
+            address, answer = cluster.ask_any(_DESCRIBE_PARTITIONS, body)
+        except PeerError:  # brokers before Kafka 3.7 do not have this request
+            return {}
+        for topic in answer["topics"]:
+            check(topic["error_code"], f"{address}: topic {topic['name']!r}")
+            for each in topic["partitions"]:
+                elr = tuple(each["eligible_leader_replicas"] or ())
+                found[topic["name"] or "", each["partition_index"]] = elr
+        following = answer["next_cursor"]
+        if following is None:
+            return found
+        cursor = {
+            "topic_name": following["topic_name"],
+            "partition_index": following["partition_index"],
+        }
+
+
+def create_topics(
+    cluster: Cluster, topics: Sequence[NewTopic], *, is_dry_run: bool = False
+) -> dict[str, RequestError | None]:
+    """Create topics; return the error of each, or None.
+
+    Raises:
+        Unreachable: none of the addresses responds.
+    """
+    body: bodies.CreateTopicsRequest = {
+        "topics": [
+            {
+                "name": each.name,
+                "num_partitions": each.partitions or _BROKER_DEFAULT,
+                "replication_factor": each.replication_factor or _BROKER_DEFAULT,
+                "assignments": [],
+                "configs": [{"name": key, "value": value} for key, value in each.configs.items()],
+            }
+            for each in topics
+        ],
+        "timeout_ms": CLIENT_TIMEOUT_SECONDS * 1000,
+        "validate_only": is_dry_run,
+    }
+
+    def ask() -> dict[str, RequestError | None]:
+        _, answer = cluster.ask_any(_CREATE, body)
+        return {
+            each["name"]: _error(
+                each["error_code"], f"topic {each['name']!r}", each["error_message"]
+            )
+            for each in answer["topics"]
+        }
+
+    return cluster.retried(ask)
+
+
+def delete_topics(cluster: Cluster, names: Sequence[str]) -> dict[str, RequestError | None]:
+    """Delete topics; return the error of each, or None.
+
+    Raises:
+        Unreachable: none of the addresses responds.
+    """
+    body: bodies.DeleteTopicsRequest = {
+        "topic_names": list(names),
+        "timeout_ms": CLIENT_TIMEOUT_SECONDS * 1000,
+    }
+    _, answer = cluster.ask_any(_DELETE, body)
+    return {
+        each["name"] or "": _error(each["error_code"], f"topic {each['name']!r}", None)
+        for each in answer["responses"]
+    }
+
+
+def create_partitions(cluster: Cluster, name: str, count: int, *, is_dry_run: bool = False) -> None:
+    """Raise the number of a topic's partitions to `count`; RequestError, Unreachable."""
+    body: bodies.CreatePartitionsRequest = {
+        "topics": [{"name": name, "count": count, "assignments": None}],
+        "timeout_ms": CLIENT_TIMEOUT_SECONDS * 1000,
+        "validate_only": is_dry_run,
+    }
+    _, answer = cluster.ask_any(_CREATE_PARTITIONS, body)
+    for each in answer["results"]:
+        error = _error(each["error_code"], f"topic {name!r}", each["error_message"])
+        if error is not None:
+            raise error
+
+
+def topic_settings(cluster: Cluster, names: Collection[str]) -> dict[str, list[Setting]]:
+    """Return the settings of topics; RequestError, Unreachable."""
+    body: bodies.DescribeConfigsRequest = {
+        "resources": [
+            {"resource_type": _TOPIC, "resource_name": each, "configuration_keys": None}
+            for each in sorted(names)
+        ],
+        "include_documentation": True,
+    }
+
+    def ask() -> dict[str, list[Setting]]:
+        _, answer = cluster.ask_any(_DESCRIBE_CONFIGS, body)
+        found = {}
+        for each in answer["results"]:
+            name = each["resource_name"]
+            check(each["error_code"], f"settings of topic {name!r}")
+            found[name] = [
+                Setting(
+                    setting["name"],
+                    setting["value"],
+                    setting["config_source"] == _TOPIC_SOURCE,
+                    setting.get("documentation"),
+                )
+                for setting in each["configs"]
+            ]
+        return found
+
+    return cluster.retried(ask)
+
+
+def alter_settings(
+    cluster: Cluster,
+    name: str,
+    new: Mapping[str, str],
+    unset: Iterable[str] = (),
+    *,
+    is_dry_run: bool = False,
+) -> None:
+    """Set and unset settings of a topic; RequestError, Unreachable."""
+    configs: list[bodies.IncrementalAlterConfigsRequestConfig] = [
+        {"name": key, "config_operation": _SET, "value": value} for key, value in new.items()
+    ]
+    configs += [{"name": key, "config_operation": _UNSET, "value": None} for key in unset]
+    body: bodies.IncrementalAlterConfigsRequest = {
+        "resources": [{"resource_type": _TOPIC, "resource_name": name, "configs": configs}],
+        "validate_only": is_dry_run,
+    }
+    _, answer = cluster.ask_any(_ALTER_CONFIGS, body)
+    for each in answer["responses"]:
+        error = _error(each["error_code"], f"topic {name!r}", each["error_message"])
+        if error is not None:
+            raise error
+
+
+def sizes(cluster: Cluster, names: Collection[str]) -> dict[Partition, int]:
+    """Return the bytes that the largest replica of each partition has on its disk.
+
+    Brokers that do not respond, or refuse, are left out.
+
+    Raises:
+        Unreachable: none of the addresses responds.
+    """
+    answer = cluster.metadata(list(names))
+    found: dict[Partition, int] = {}
+    numbers = {
+        topic["name"] or "": [each["partition_index"] for each in topic["partitions"]]
+        for topic in answer["topics"]
+        if not topic["error_code"]
+    }
+    body: bodies.DescribeLogDirsRequest = {
+        "topics": [{"topic": name, "partitions": each} for name, each in numbers.items()]
+    }
+    for each in answer["brokers"]:
+        try:
+            found_dirs = cluster.ask(Address(each["host"], each["port"]), _LOG_DIRS, body)
+        except (PeerError, Unreachable):
+            continue
+        for folder in found_dirs["results"]:
+            for topic in folder["topics"]:
+                for partition in topic["partitions"]:
+                    key = topic["name"], partition["partition_index"]
+                    found[key] = max(found.get(key, 0), partition["partition_size"])
+    return found
+
+
+def delete_records(cluster: Cluster, offsets: Mapping[Partition, int]) -> dict[Partition, int]:
+    """Delete the records before an offset of each partition; return the new start offsets.
+
+    Raises:
+        RequestError: a leader refuses; others may have deleted theirs.
+        Unreachable: a leader does not respond.
+    """
+
+    def body(partitions: list[Partition]) -> "bodies.DeleteRecordsRequest":
+        return {
+            "topics": [
+                {
+                    "name": topic,
+                    "partitions": [
+                        {"partition_index": each, "offset": offsets[topic, each]}
+                        for each in numbers
+                    ],
+                }
+                for topic, numbers in by_topic(partitions).items()
+            ],
+            "timeout_ms": CLIENT_TIMEOUT_SECONDS * 1000,
+        }
+
+    def read(address: Address, answer: "bodies.DeleteRecordsResponse") -> dict[Partition, int]:
+        found = {}
+        for topic in answer["topics"]:
+            for each in topic["partitions"]:
+                key = topic["name"], each["partition_index"]
+                check(each["error_code"], f"{address}: records of {key[0]}-{key[1]}")
+                found[key] = each["low_watermark"]
+        return found
+
+    answers = cluster.ask_leaders(offsets, _DELETE_RECORDS, body, read)
+    return {key: offset for answer in answers for key, offset in answer.items()}
+
+
+def setting_names(cluster: Cluster) -> list[str]:
+    """Return the names of the settings that topics have; RequestError, Unreachable."""
+    names = list(cluster.existing_topics())[:1]
+    return [each.name for found in topic_settings(cluster, names).values() for each in found]
+
+
+def _error(code: int, what: str, text: str | None) -> RequestError | None:
+    if not code:
+        return None
+    error = error_of(code)
+    return RequestError(ErrorCode[error.name], f"{what}: {text or error.message} ({error.name})")

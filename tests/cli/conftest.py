@@ -1,0 +1,34 @@
+"""Verbs of the command line, in processes of their own, with a real broker."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_process import Broker
+from tests.support.command_line import CommandLine
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder, so that `-m "not client"` deselects them."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.client)
+
+
+@pytest.fixture
+def cli(broker: Broker, tmp_path: Path) -> CommandLine:
+    """Commands for the broker, without profiles of the user."""
+    return CommandLine(str(broker.address), {"XDG_CONFIG_HOME": str(tmp_path / "config")})
+
+
+@pytest.fixture
+def topic(cli: CommandLine) -> Iterator[str]:
+    """A topic with three partitions, which is deleted after the test, with its copies."""
+    name = f"cli-{uuid.uuid4().hex[:12]}"
+    cli("topic", "create", name, "-p", "3")
+    yield name
+    cli("topic", "delete", f"{name}.*", "--yes", "--if-exists")

@@ -1,0 +1,139 @@
+"""Every verb answers with -o json what its documentation says, and completes names."""
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.cli.tree import verbs
+from tests.support.command_line import CommandLine
+
+VERBS = dict(verbs())
+COMPLETION_CPU_S = 0.15
+# How each verb is called; {topic} exists and has a record, {folder} is empty.
+CALLS = {
+    "generate completion": "bash",
+    "profile create": "x localhost:1",
+    "profile delete": "local",
+    "profile list": "",
+    "profile show": "local",
+    "profile use": "local",
+    "topic alter": "{topic} --config retention.ms=90000000",
+    "topic clone": "{topic} {topic}-copy",
+    "topic consume": "{topic} -e",
+    "topic create": "{topic}-new",
+    "topic delete": "{topic} --yes",
+    "topic describe": "{topic}",
+    "topic export": "{topic} {folder}/records.jsonl",
+    "topic import": "{topic} {folder}/empty.jsonl",
+    "topic list": "{topic}",
+    "topic offsets": "{topic}",
+    "topic produce": "{topic}",
+    "topic rename": "{topic} {topic}-renamed --yes",
+    "topic search": "{topic} rec",
+    "topic tail": "{topic} --no-follow",
+    "topic trim": "{topic} --keep 0 --yes",
+}
+
+
+def test_every_verb_is_called_here() -> None:
+    assert sorted(CALLS) == sorted(VERBS)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_prints_json_with_the_fields_of_its_documentation(
+    cli: CommandLine, topic: str, tmp_path: Path, name: str
+) -> None:
+    cli("topic", "produce", topic, stdin=b"record\n")
+    cli("profile", "create", "local", cli.address)
+    (tmp_path / "empty.jsonl").touch()
+    words = CALLS[name].format(topic=topic, folder=tmp_path).split()
+
+    found = json.loads(cli(*name.split(), *words, "-o", "json", stdin=b"one\ntwo\n").out)
+
+    verb = VERBS[name]
+    rows = [found] if verb.is_single else found
+    assert rows
+    for row in rows:
+        assert list(row) == list(verb.row._fields)
+
+
+def completed(cli: CommandLine, words: str, incomplete: str) -> list[str]:
+    """Return what a shell would offer."""
+    count = len(words.split())
+    asked = CommandLine(
+        cli.address,
+        {
+            **cli.environment,
+            "_BROKER_COMPLETE": "bash_complete",
+            "COMP_WORDS": f"{words} {incomplete}",
+            "COMP_CWORD": str(count),
+        },
+    )
+    return [line.partition(",")[2] for line in asked().text.splitlines() if line]
+
+
+def test_topics_groups_and_names_of_settings_are_completed(cli: CommandLine, topic: str) -> None:
+    cli("topic", "produce", topic, stdin=b"record\n")
+    cli("topic", "consume", topic, "-e", "-g", f"{topic}-readers")
+
+    assert completed(cli, "broker topic describe", topic[:8]) == [topic]
+    assert completed(cli, "broker topic consume x -g", topic[:8]) == [f"{topic}-readers"]
+    found = completed(cli, f"broker topic alter {topic} --config", "retention")
+    assert "retention.ms=" in found
+
+
+def test_nothing_is_completed_without_a_broker(cli: CommandLine) -> None:
+    nowhere = CommandLine("127.0.0.1:1", cli.environment)
+
+    assert completed(nowhere, "broker topic describe", "x") == []
+
+
+def test_a_completion_of_topics_is_quick(cli: CommandLine, topic: str) -> None:
+    found = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert completed(cli, "broker topic describe", topic[:8]) == [topic]
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+    assert min(found) <= COMPLETION_CPU_S
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_reads_its_script(cli: CommandLine, shell: str, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_bytes(cli("generate", "completion", shell).out)
+
+    try:
+        ended = subprocess.run([shell, "-n", str(script)], capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip(f"{shell} is not installed")
+
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_bash_completes_with_the_script(cli: CommandLine, topic: str, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_bytes(cli("generate", "completion", "bash").out)
+    program = tmp_path / "broker"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m broker "$@"\n')
+    program.chmod(0o755)
+    lines = (
+        f"source {script}; COMP_WORDS=({program} topic describe {topic[:8]}); COMP_CWORD=3;"
+        f" _broker_completion {program}; echo $COMPREPLY"
+    )
+    environment = {
+        "BROKER_BOOTSTRAP_SERVER": cli.address,
+        "HOME": str(tmp_path),
+        "PATH": "/usr/bin:/bin",
+    }
+
+    ended = subprocess.run(
+        ["/bin/bash", "-c", lines], capture_output=True, text=True, check=False, env=environment
+    )
+
+    assert ended.stdout.strip() == topic, ended.stderr

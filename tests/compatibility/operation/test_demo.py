@@ -1,0 +1,93 @@
+"""`broker demo` and `broker bench`: what a new user sees first."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.cli import tree
+from broker.cli.demo import LOOK_AT
+from broker.cli.sample_stream import GROUP, PARTITIONS, TOPIC
+from broker.client.metadata import Cluster
+from broker.client.offsets import LATEST, committed_offsets, list_offsets
+from broker.model.address import parse_addresses
+from tests.support.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.client
+
+
+def command(*arguments: str, address: str) -> subprocess.CompletedProcess[str]:
+    """Run a command with the address of a broker."""
+    return subprocess.run(
+        [sys.executable, "-m", "broker", *arguments, "--bootstrap-server", address],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={name: each for name, each in os.environ.items() if not name.startswith("BROKER_")},
+    )
+
+
+def rows(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """Return what a command has printed."""
+    return [json.loads(each) for each in done.stdout.splitlines()]
+
+
+def test_a_demo_fills_a_topic_with_a_group_that_lags_and_can_be_removed(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    address = start_broker().address
+    cluster = Cluster(parse_addresses(address))
+    places = {(TOPIC, each): LATEST for each in range(PARTITIONS)}
+
+    [said] = rows(command("demo", "--records", "500", "--seconds", "0", address=address))
+    ends = list_offsets(cluster, places)
+    read = committed_offsets(cluster, GROUP)
+
+    assert (said["records"], said["data_dir"]) == (500, None)
+    assert sum(each.offset for each in ends.values()) == 500
+    assert all(each.offset for each in ends.values()), "every partition has some"
+    assert said["lag"] == 500 - sum(read.values()) > 0
+
+    command("demo", "clean", address=address)
+    command("demo", "clean", address=address)  # there is nothing to remove
+
+    assert TOPIC not in cluster.existing_topics()
+    assert committed_offsets(cluster, GROUP) == {}
+
+
+def test_a_demo_without_a_broker_starts_one_that_leaves_nothing() -> None:
+    done = command("demo", "--records", "30", "--seconds", "0", address="127.0.0.1:1")
+
+    [said] = rows(done)
+    assert "a broker is started for the demo" in done.stderr
+    assert said["bootstrap_server"] != "127.0.0.1:1"
+    assert f"broker group lag {GROUP} -b {said['bootstrap_server']}" in done.stderr
+    assert not Path(said["data_dir"]).parent.exists()
+
+
+def test_what_a_demo_says_to_look_at_exists() -> None:
+    known = {name for name, _ in tree.verbs()}
+
+    said = [" ".join(each.split()[1:3]) for each in LOOK_AT]
+
+    assert [each for each in said if not known & {each, each.split()[0]}] == []
+
+
+def test_a_bench_counts_the_same_records_twice_and_leaves_no_topic(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    address = start_broker().address
+    options = ("--seconds", "0.2", "--record-bytes", "10", "--batch-records", "7")
+
+    produce, fetch = rows(command("bench", *options, address=address))
+
+    assert (produce["phase"], fetch["phase"]) == ("produce", "fetch")
+    assert produce["records"] == fetch["records"] == 7 * produce["requests"] > 0
+    assert produce["size_bytes"] == fetch["size_bytes"]
+    assert 0 < produce["p50_ms"] <= produce["p99_ms"] <= produce["max_ms"]
+    assert Cluster(parse_addresses(address)).existing_topics() == {}

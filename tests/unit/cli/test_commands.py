@@ -1,0 +1,171 @@
+"""Every verb has help, examples, documented fields and completion; the documents agree."""
+
+import resource
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import BashComplete
+
+from broker.cli import main
+from broker.cli.document import fields_of, page
+from broker.cli.exit_codes import Exit
+from broker.cli.nouns import NOUNS, WITH_MODULES
+from broker.cli.output import FORMATS
+from broker.cli.tree import root, verbs
+
+VERBS = dict(verbs())
+DOCUMENT = Path(__file__).parents[3] / "docs/cli.md"
+VERSION_CPU_S = 0.08
+LOCAL_CPU_S = 0.15
+RUNS = 5
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_has_help_that_ends_with_its_examples(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*name.split(), "--help"]) == Exit.OK
+
+    help_ = capsys.readouterr().out
+    assert help_.startswith(f"Usage: broker {name} ")
+    assert VERBS[name].help
+    assert "-o, --output" in help_
+    assert VERBS[name].examples
+    assert help_.endswith("".join(f"  {each}\n" for each in VERBS[name].examples))
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_an_example_of_a_verb_is_one(name: str) -> None:
+    """Its words are parsed as a shell and the command would do it."""
+    for example in VERBS[name].examples:
+        lexer = shlex.shlex(example, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words = list(lexer)
+        if words[0] == "eval":
+            words = shlex.split(words[1].removeprefix("$(").removesuffix(")"))
+        parts = split(words)
+        [own] = [
+            each for each in parts if each[: 1 + len(name.split())] == ["broker", *name.split()]
+        ]
+        options = [each for each in own[1 + len(name.split()) :] if not Path(each).suffix]
+        files = [each for each in own[1 + len(name.split()) :] if Path(each).suffix]
+        if not files:
+            VERBS[name].make_context(name, list(options))
+
+
+def split(words: list[str]) -> list[list[str]]:
+    """Split words at pipes; what follows a redirection is its file."""
+    parts: list[list[str]] = [[]]
+    for each in words:
+        if each == "|":
+            parts.append([])
+        elif each == ">":
+            parts.append(["file"])
+        else:
+            parts[-1].append(each)
+    return parts
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_field_of_a_row_is_documented(name: str) -> None:
+    row = VERBS[name].row
+
+    assert list(fields_of(row)) == list(row._fields)
+    assert all(fields_of(row).values())
+    assert set(VERBS[name].columns) <= set(row._fields)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_options_of_a_verb_are_completed(name: str) -> None:
+    found = BashComplete(root(), {}, "broker", "X").get_completions(name.split(), "--")
+
+    expected = {
+        option
+        for each in VERBS[name].params
+        if isinstance(each, click.Option)
+        for option in each.opts
+        if option.startswith("--")
+    }
+    assert {each.value for each in found} >= expected
+
+
+def test_nouns_verbs_and_formats_are_completed() -> None:
+    complete = BashComplete(root(), {}, "broker", "X").get_completions
+
+    assert {each.value for each in complete([], "")} == {*NOUNS, *WITH_MODULES, "start"}
+    for noun in NOUNS:
+        words = {name.split()[1] for name in VERBS if name.split()[0] == noun}
+        assert {each.value for each in complete([noun], "")} == words
+    formats = complete(["topic", "list", "-o"], "")
+    assert {each.value for each in formats} == set(FORMATS)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_what_asks_for_a_confirmation_has_a_dry_run(name: str) -> None:
+    options = {each.name for each in VERBS[name].params}
+
+    assert "yes" not in options or "dry_run" in options
+
+
+def test_the_page_of_the_command_line_is_that_of_the_commands() -> None:
+    assert DOCUMENT.read_text() == page(), "run `python -m broker.cli.document > docs/cli.md`"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["topic", "lst"], "there is no verb 'lst': use one of create, list"),
+        (["topic", "list", "--nope"], "No such option"),
+        (["topic", "create"], "Missing argument"),
+        (["topic", "list", "-o", "xml"], "'xml' is not one of"),
+    ],
+)
+def test_a_usage_error_is_one_line_with_the_help_to_read(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == Exit.USAGE
+
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("broker: ")
+    assert said in line
+    assert "--help`)" in line
+
+
+def cpu_seconds(*words: str, code: int) -> float:
+    """Return the CPU time that the process of a command needs, the least of some runs."""
+    found = []
+    for _ in range(RUNS):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        ended = subprocess.run(
+            [sys.executable, "-m", "broker", *words], capture_output=True, check=False
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert ended.returncode == code, ended.stderr
+        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(found)
+
+
+def test_the_version_is_printed_soon() -> None:
+    assert cpu_seconds("--version", code=0) <= VERSION_CPU_S
+
+
+def test_a_command_talks_to_its_broker_soon() -> None:
+    assert cpu_seconds("topic", "list", "-b", "127.0.0.1:1", code=5) <= LOCAL_CPU_S
+    assert cpu_seconds("topic", "--help", code=0) <= LOCAL_CPU_S
+    assert cpu_seconds("profile", "list", "-o", "table", code=0) <= LOCAL_CPU_S
+
+
+def test_neither_a_version_nor_a_verb_without_a_table_imports_rich() -> None:
+    program = (
+        "import sys; from broker.cli import main; main(sys.argv[1:]);"
+        " print(*sys.modules, file=sys.stderr)"
+    )
+    for words, allowed in ((["--version"], set()), (["profile", "list", "-o", "json"], {"click"})):
+        ended = subprocess.run(
+            [sys.executable, "-c", program, *words], capture_output=True, text=True, check=True
+        )
+        assert {"click", "rich", "typer"} & set(ended.stderr.split()) == allowed
