@@ -51,6 +51,7 @@ from broker.core.health import Health, Stage
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
 from broker.core.metadata import Metadata, OwnMetadata
+from broker.core.metrics.measured import Measured
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
@@ -696,6 +697,7 @@ class FakeBroker:
             response_cache=ResponseCache(lambda: self.topics.revision, 1 << 20),
             security=Security(users=Users(self.metadata)),
             health=Health(),
+            metrics=Measured(),
         )
         self.broker.health.stage = Stage.SERVING
         self.quotas = make_quotas(self.config, self.metadata, self.broker.clock)

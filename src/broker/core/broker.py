@@ -53,10 +53,10 @@ class Broker(NamedTuple):
     long_answers: Admission  # responses that are whole in memory before they are sent
     response_cache: ResponseCache  # responses about all topics
     health: Health
+    metrics: Measured
     links: "Links | None" = None  # to the other brokers; None: standalone
     partition_changes: "PartitionChanges | None" = None  # None: standalone
     security: Security = Security()
-    metrics: Measured = Measured()
 
     @property
     def config(self) -> Config:

@@ -119,7 +119,6 @@ def _session(
     listener: ListenerConfig,
 ) -> Session:
     """Make the session of a connection, which begins with a login if its listener has one."""
-    broker.metrics.counters.accepted.add(listener.name)
     session = Session(broker, client_host, host, port, listener, principals[listener.name])
     if broker.security.logins is not None:
         session.login = broker.security.logins.begin(listener)
@@ -165,6 +164,9 @@ class _Process:
                 self._parts.broker.security.audit,
             )
             watches.append(watch)
+            self._parts.broker.metrics.certificates = lambda: {
+                name: each.expires.timestamp() for name, each in self._tls.items()
+            }
         if self._manager is not None:
             self._reporting = Reporting(self._manager, self._parts.broker, self._parts.poller)
             watches.append(self._reporting)
@@ -278,7 +280,7 @@ class _Process:
             parts.waiting_logins,
             parts.connection_limits,
             Throttled(self._loop),
-            parts.broker.metrics.counters.refused,
+            parts.broker.metrics.counters,
         )
         for listener in listeners:
             listener.serve(acceptor)

@@ -275,11 +275,14 @@ def make_poller(
     logs: Logs,
     protocols: Iterable[WireProtocol],
     loop: Loop,
-    connection_limits: ConnectionLimits,
-    waiting_logins: WaitingLogins,
+    limited: tuple[ConnectionLimits, WaitingLogins],
     measure: Callable[[Poller, Mapping[str, NativeProtocol], Requests], Counters],
 ) -> Poller:
-    """Make the native side of all connections; `measure` is told of its parts."""
+    """Make the native side of all connections, whose ends are told to `limited`.
+
+    `measure` is told of its parts, and returns what counts the ends, too.
+    """
+    connection_limits, waiting_logins = limited
     poller = Poller(logs.turn, logs.table)
     native_protocols = {each.name: each.native_protocol(config) for each in protocols}
     requests = Requests(loop)
@@ -363,7 +366,8 @@ def compose(  # noqa: PLR0913, PLR0917 - what the process has before any part
     connection_limits = limit_connections(storage.configs, quotas, clock)
     waiting_logins = WaitingLogins(loop)
     measure = partial(make_pages, broker, maintenance.disk_watch)
-    poller = make_poller(config, logs, protocols, loop, connection_limits, waiting_logins, measure)
+    limited = connection_limits, waiting_logins
+    poller = make_poller(config, logs, protocols, loop, limited, measure)
     poller.authorizes = security.authorizer is not None
     quotas.limit(poller.limit_clients)
     return Composition(

@@ -57,7 +57,12 @@ from broker._native.wire.pending_reply cimport PendingReply
 from broker._native.wire.permitted cimport permissions_of
 from broker._native.wire.quota cimport NS_PER_MS, ClientQuota, percents
 from broker._native.wire.reply_slot cimport ReplySlot
-from broker._native.wire.request_meter cimport METER_SAMPLE, METER_VERSIONS, RequestMeter, meter_state
+from broker._native.wire.request_meter cimport (
+    METER_SAMPLE,
+    METER_VERSIONS,
+    RequestMeter,
+    meter_state,
+)
 
 cdef enum:
     KEY_PRODUCE = 0

@@ -2,7 +2,8 @@
 
 registry.py    every metric: name, kind, labels, what it means, its names in Kafka's tools
 counters.py    what Python code counts; native code counts in its own structs
-collect.py     from a metric to its values, with one walk over partitions and one over groups
+totals.py      sums over logs, which never fall
+collect.py     from a metric to its values, with walks over partitions, groups and transactions
 text.py        from values to Prometheus' text, or OpenMetrics
 pages.py       the two pages, made once for all who ask within a second
 measured.py    what of this a broker has

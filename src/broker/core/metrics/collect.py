@@ -1,5 +1,6 @@
-"""From metrics to their values: what is read at once, and two walks in steps."""
+"""From metrics to their values: what is read at once, and walks in steps."""
 
+import asyncio
 import resource
 import sys
 import time
@@ -12,7 +13,9 @@ from broker.core.groups.classic.group import ClassicGroup
 from broker.core.metrics import limits
 from broker.core.metrics.counters import OTHER, Counters
 from broker.core.metrics.text import Number, Sample
-from broker.core.scheduling.steps import next_step
+from broker.core.metrics.totals import Totals
+from broker.core.scheduling.steps import StepBudget, ascending, next_step
+from broker.core.transactions.records import TransactionState
 from broker.model.clock import monotonic_ns
 
 if TYPE_CHECKING:
@@ -62,19 +65,22 @@ class Collector:
         self._sources = sources
         self._started = broker.clock.wall_ms() / 1000
         self._busy = time.thread_time(), monotonic_ns()
-        self._topic_totals: dict[str, list[list[int]]] = {}  # shown and lost, by topic
+        self._totals = Totals()
+        self._lock = asyncio.Lock()
 
     async def collect(self, *, is_all: bool) -> Values:
         """Return the samples of each metric; with `is_all` those of topics and groups, too."""
-        begun_ns = monotonic_ns()
-        values: Values = {}
-        self._requests(values)
-        self._connections(values)
-        self._resources(values)
-        await self._partitions(values, is_all=is_all)
-        await self._groups(values, is_all=is_all)
-        put(values, "polylog_metrics_seconds", (monotonic_ns() - begun_ns) / 1e9)
-        return values
+        async with self._lock:  # one after the other: what a walk has seen is older than the next
+            begun_ns = monotonic_ns()
+            values: Values = {}
+            self._requests(values)
+            self._connections(values)
+            self._resources(values)
+            await self._partitions(values, is_all=is_all)
+            await self._groups(values, is_all=is_all)
+            await self._transactions(values)
+            put(values, "polylog_metrics_seconds", (monotonic_ns() - begun_ns) / 1e9)
+            return values
 
     # ---- at once --------------------------------------------------------------------------------
 
@@ -118,9 +124,13 @@ class Collector:
             ("polylog_connections_accepted_total", counters.accepted.counts),
             ("polylog_connections_closed_total", counters.closed.counts),
             ("polylog_connections_refused_total", counters.refused.counts),
+            ("polylog_logins_total", counters.logins.counts),
+            ("polylog_login_failures_total", counters.login_failures.counts),
         ):
             for labels, count in counts.items():
                 add(values, name, labels, count)
+        for listener, expires in self._broker.metrics.certificates().items():
+            add(values, "polylog_certificate_expiry_timestamp_seconds", (listener,), expires)
         put(values, "polylog_received_bytes_total", poller.bytes_received)
         put(values, "polylog_sent_bytes_total", poller.bytes_sent)
 
@@ -148,66 +158,53 @@ class Collector:
 
     async def _partitions(self, values: Values, *, is_all: bool) -> None:
         """Walk over all partitions of the cluster."""
-        broker, counts, left = self._broker, Counter[str](), 0
-        own_id = broker.config.integer("node.id")
-        series = done = 0
-        totals = [0, 0, 0, 0]
-        for name in sorted(broker.topics.names()):
-            topic = broker.topics.get(name)
+        topics, counts = self._broker.topics, Counter[str]()
+        budget = StepBudget(limits.PARTITIONS_PER_STEP)
+        for name in await ascending(list(topics.names()), limits.NAMES_PER_STEP):
+            topic = topics.get(name)
             if topic is None:
                 continue
             counts["topics"] += 1
             sums = [0, 0, 0, 0]
             for number in range(topic.partition_count):
-                self._partition(topic, number, own_id, counts)
                 log: PartitionLog | None = topic.held_log(number)  # type: ignore[assignment]
+                self._partition(topic, number, log, counts)
                 if log is not None and not log.is_loading:
                     amounts = log.records_in, log.bytes_in, log.bytes_out, log.bytes_copied
                     sums = [a + b for a, b in zip(sums, amounts, strict=True)]
                     counts["unsynced"] += log.unsynced_bytes
                     counts["size"] += log.size
-                    if is_all and series < limits.PARTITION_SERIES_MAX:
-                        series += 1
-                        _log_series(values, (name, str(number)), log)
-                    else:
-                        left += 1
-                done += 1
-                if done % limits.PARTITIONS_PER_STEP == 0:
-                    await next_step()
-            sums = self._grown(name, sums)
-            totals = [a + b for a, b in zip(totals, sums, strict=True)]
+                    if is_all:
+                        _log_series(values, (name, str(number)), log, counts)
+                await budget.spend(1)
+            shown = self._totals.look(name, sums)
             if is_all:
-                shown = name if counts["topics"] <= limits.TOPIC_SERIES_MAX else OTHER
-                _topic_series(values, shown, sums)
-        for place, name in enumerate(_TOTALS):
-            put(values, name, totals[place])
+                has_series = counts["topics"] <= limits.TOPIC_SERIES_MAX
+                _topic_series(values, name if has_series else OTHER, shown)
+        if len(self._totals) > counts["topics"]:
+            self._totals.keep(topics.names())
+        self._put_sums(values, counts)
+
+    def _put_sums(self, values: Values, counts: Counter[str]) -> None:
+        for name, amount in zip(_TOTALS, self._totals.all, strict=True):
+            put(values, name, amount)
         for name, key in _PARTITION_GAUGES.items():
             put(values, name, counts[key])
-        view = broker.cluster
+        view = self._broker.cluster
         put(values, "polylog_brokers", len(view.brokers("", 0)))
-        put(values, "polylog_controller", int(view.controller_id == own_id))
-        if is_all and left:
-            add(values, "polylog_metrics_left_out", ("partitions",), left)
+        put(values, "polylog_controller", int(view.controller_id == self._broker.node_id))
+        if counts["left out"]:
+            add(values, "polylog_metrics_left_out", ("partitions",), counts["left out"])
 
-    def _grown(self, name: str, sums: list[int]) -> list[int]:
-        """Return a topic's sums, which do not fall when a log of it has gone."""
-        shown, lost = self._topic_totals.setdefault(name, [[0] * 4, [0] * 4])
-        for place, amount in enumerate(sums):
-            if amount + lost[place] < shown[place]:
-                lost[place] = shown[place]
-            shown[place] = amount + lost[place]
-        return list(shown)
-
-    def _partition(self, topic: "Topic", number: int, own_id: int, counts: Counter[str]) -> None:
+    def _partition(
+        self, topic: "Topic", number: int, log: "PartitionLog | None", counts: Counter[str]
+    ) -> None:
         state = self._broker.cluster.leadership(topic, number)
         counts["all"] += 1
-        counts["held"] += topic.held_log(number) is not None
-        if state.leader == NO_LEADER:
-            counts["offline"] += 1
-        log = topic.held_log(number)
-        if log is not None and log.is_offline:
-            counts["offline logs"] += 1
-        if state.leader != own_id:
+        counts["held"] += log is not None
+        counts["offline"] += state.leader == NO_LEADER
+        counts["offline logs"] += log is not None and log.is_offline
+        if state.leader != self._broker.node_id:
             return
         counts["led"] += 1
         least = topic.config.integer("min.insync.replicas")
@@ -217,34 +214,37 @@ class Collector:
 
     async def _groups(self, values: Values, *, is_all: bool) -> None:
         """Walk over all groups that this broker coordinates."""
-        states: Counter[str] = Counter()
-        series = groups = done = left = 0
+        states, counts = Counter[str](), Counter[str]()
+        budget = StepBudget(limits.GROUP_OFFSETS_PER_STEP)
         for shard in list(self._broker.groups.shards()):
             for group_id, group in list(shard.groups.items()):
                 state = group.listing().state
                 states[state] += 1
-                groups += 1
-                done += 10
-                if is_all and groups <= limits.GROUPS_MAX:
-                    _group_series(values, group_id, group, state)
-                    for topic, offsets in list(shard.offsets.of_group(group_id).items()):
-                        for partition, committed in list(offsets.items()):
-                            done += 1
-                            if series >= limits.GROUP_SERIES_MAX:
-                                left += 1
-                                continue
-                            series += 1
-                            place = group_id, topic, partition
-                            self._offset(values, place, committed.offset)
-                if done >= limits.GROUP_OFFSETS_PER_STEP:
-                    done = 0
-                    await next_step()
+                await budget.spend(_GROUP_WORK)
+                if not is_all:
+                    continue
+                counts["groups"] += 1
+                if counts["groups"] > limits.GROUPS_MAX:
+                    counts["left out"] += 1
+                    continue
+                _group_series(values, group_id, group, state)
+                for topic, offsets in list(shard.offsets.of_group(group_id).items()):
+                    for partition, committed in list(offsets.items()):
+                        place = group_id, topic, partition
+                        self._offset(values, place, committed.offset, counts)
+                        await budget.spend(1)
         for state, count in states.items():
             add(values, "polylog_groups", (state,), count)
-        if left:
-            add(values, "polylog_metrics_left_out", ("groups",), left)
+        if counts["left out"]:
+            add(values, "polylog_metrics_left_out", ("groups",), counts["left out"])
 
-    def _offset(self, values: Values, place: tuple[str, str, int], offset: int) -> None:
+    def _offset(
+        self, values: Values, place: tuple[str, str, int], offset: int, counts: Counter[str]
+    ) -> None:
+        if counts["series"] >= limits.GROUP_SERIES_MAX:
+            counts["left out"] += 1
+            return
+        counts["series"] += 1
         group_id, name, partition = place
         labels = group_id, name, str(partition)
         add(values, "polylog_group_offset", labels, offset)
@@ -254,7 +254,20 @@ class Collector:
             lag = max(log.high_watermark - offset, 0)
             add(values, "polylog_group_lag_records", labels, lag)
 
+    async def _transactions(self, values: Values) -> None:
+        """Walk over the transactional ids that this broker coordinates."""
+        now_ms = self._broker.clock.wall_ms()
+        count, oldest_ms = 0, now_ms
+        for part in self._broker.transactions.listing():
+            begun = [each.started_ms for each in part if each.state is TransactionState.ONGOING]
+            count += len(begun)
+            oldest_ms = min([oldest_ms, *begun])
+            await next_step()
+        put(values, "polylog_open_transactions", count)
+        put(values, "polylog_oldest_transaction_seconds", (now_ms - oldest_ms) / 1000)
 
+
+_GROUP_WORK = 10  # in offsets
 _TOTALS = (
     "polylog_records_in_total",
     "polylog_appended_bytes_total",
@@ -291,7 +304,13 @@ def put(values: Values, name: str, value: object) -> None:
     add(values, name, (), value)
 
 
-def _log_series(values: Values, labels: tuple[str, str], log: "PartitionLog") -> None:
+def _log_series(
+    values: Values, labels: tuple[str, str], log: "PartitionLog", counts: Counter[str]
+) -> None:
+    if counts["series"] >= limits.PARTITION_SERIES_MAX:
+        counts["left out"] += 1
+        return
+    counts["series"] += 1
     add(values, "polylog_log_start_offset", labels, log.log_start_offset)
     add(values, "polylog_log_end_offset", labels, log.log_end_offset)
     add(values, "polylog_log_size_bytes", labels, log.size)
@@ -301,9 +320,9 @@ def _log_series(values: Values, labels: tuple[str, str], log: "PartitionLog") ->
 def _topic_series(values: Values, shown: str, sums: Iterable[Number]) -> None:
     for name, amount in zip(_TOPIC_TOTALS, sums, strict=False):
         found = values.setdefault(name, [])
-        if shown == OTHER and found and found[-1].labels == (OTHER,):
-            amount += found.pop().value  # type: ignore[operator]
-        found.append(Sample((shown,), amount))
+        others = shown == OTHER and found and found[-1].labels == (OTHER,)
+        before = found.pop().value if others else 0
+        found.append(Sample((shown,), amount + before))  # type: ignore[operator]
 
 
 def _group_series(values: Values, group_id: str, group: "Group", state: str) -> None:

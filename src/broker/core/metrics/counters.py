@@ -28,10 +28,12 @@ class Bounded:
 class Counters:
     """The counters of one broker."""
 
-    __slots__ = ("accepted", "closed", "refused")
+    __slots__ = ("accepted", "closed", "login_failures", "logins", "refused")
 
     def __init__(self) -> None:
         """Begin at 0."""
         self.accepted = Bounded()  # by listener
         self.closed = Bounded()  # by listener and reason
+        self.logins = Bounded()  # by listener and mechanism
+        self.login_failures = Bounded()  # by listener, mechanism and reason
         self.refused = Bounded()  # by reason

@@ -15,16 +15,17 @@ class Pages:
     def __init__(self, collector: Collector) -> None:
         """Begin without pages."""
         self._collector = collector
-        self._made: dict[tuple[bool, bool], tuple[float, asyncio.Task[bytes]]] = {}
+        self._made: dict[tuple[bool, bool], asyncio.Task[bytes]] = {}
 
     async def page(self, *, is_all: bool, is_open: bool) -> bytes:
-        """Return a page; it is at most PAGE_SECONDS old."""
+        """Return a page, which was done at most PAGE_SECONDS ago."""
         loop, key = asyncio.get_running_loop(), (is_all, is_open)
         made = self._made.get(key)
-        if made is None or (made[1].done() and loop.time() - made[0] >= PAGE_SECONDS):
-            task = loop.create_task(self._render(is_all=is_all, is_open=is_open))
-            made = self._made[key] = loop.time(), task
-        return await asyncio.shield(made[1])  # one who leaves does not end it for the others
+        if made is None:
+            made = loop.create_task(self._render(is_all=is_all, is_open=is_open))
+            self._made[key] = made
+            made.add_done_callback(lambda _: loop.call_later(PAGE_SECONDS, self._made.pop, key))
+        return await asyncio.shield(made)  # one who leaves does not end it for the others
 
     async def _render(self, *, is_all: bool, is_open: bool) -> bytes:
         values = await self._collector.collect(is_all=is_all)
@@ -34,5 +35,9 @@ class Pages:
             if is_all or metric.is_small
             for line in family(metric, values.get(metric.name, ()), is_open=is_open)
         )
-        parts = ["\n".join(part) + "\n" async for part in in_parts(lines, LINES_PER_STEP) if part]
-        return "".join([*parts, f"{END}\n" if is_open else ""]).encode()
+        parts = [_encoded(part) async for part in in_parts(lines, LINES_PER_STEP)]
+        return b"".join([*parts, _encoded([END]) if is_open else b""])
+
+
+def _encoded(lines: list[str]) -> bytes:
+    return ("\n".join(lines) + "\n").encode()

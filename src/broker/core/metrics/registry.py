@@ -76,15 +76,16 @@ def _also(name: str, *labels: str, **fixed: str) -> tuple[Alias, ...]:
 # fmt: off
 _TRAFFIC = (
     Metric("polylog_records_in_total", _C, "Records appended as the leader of their partition."),
-    Metric("polylog_appended_bytes_total", _C, "Bytes of batches appended as the leader.", unit="bytes"),
+    Metric("polylog_appended_bytes_total", _C, "Bytes of batches appended as the leader.",
+           unit="bytes"),
     Metric("polylog_read_bytes_total", _C, "Bytes of batches that readers were given.",
            unit="bytes"),
     Metric("polylog_copied_bytes_total", _C, "Bytes of batches copied from other brokers.",
            unit="bytes", aliases=_also(_BROKER_TOPIC + "replicationbytesin_total")),
     Metric("polylog_topic_records_in_total", _C, "Records appended to a topic.", _TOPIC,
            is_small=False, aliases=_also(_BROKER_TOPIC + "messagesin_total", "topic")),
-    Metric("polylog_topic_appended_bytes_total", _C, "Bytes of batches appended to a topic.", _TOPIC,
-           "bytes", False, _also(_BROKER_TOPIC + "bytesin_total", "topic")),
+    Metric("polylog_topic_appended_bytes_total", _C, "Bytes of batches appended to a topic.",
+           _TOPIC, "bytes", False, _also(_BROKER_TOPIC + "bytesin_total", "topic")),
     Metric("polylog_topic_read_bytes_total", _C, "Bytes of batches read from a topic.", _TOPIC,
            "bytes", False, _also(_BROKER_TOPIC + "bytesout_total", "topic")),
 )
@@ -137,6 +138,13 @@ _CONNECTIONS = (
            aliases=_also(_SOCKETS + "incoming_byte_total")),
     Metric("polylog_sent_bytes_total", _C, "Bytes sent to sockets.", unit="bytes",
            aliases=_also(_SOCKETS + "outgoing_byte_total")),
+)
+_SECURITY = (
+    Metric("polylog_logins_total", _C, "Logins that have succeeded.", ("listener", "mechanism")),
+    Metric("polylog_login_failures_total", _C, "Logins that have failed, and why.",
+           ("listener", "mechanism", "reason")),
+    Metric("polylog_certificate_expiry_timestamp_seconds", _G,
+           "When a listener's certificate expires, as a Unix time.", ("listener",), "seconds"),
 )
 _CLUSTER = (
     Metric("polylog_topics", _G, "Topics of the cluster.",
@@ -208,6 +216,11 @@ _RESOURCES = (
     Metric("polylog_metrics_seconds", _G, "How long this page has taken, with other work between.",
            unit="seconds"),
 )
+_TRANSACTIONS = (
+    Metric("polylog_open_transactions", _G, "Open transactions that this broker coordinates."),
+    Metric("polylog_oldest_transaction_seconds", _G,
+           "How long the oldest of them has been open; 0 without any.", unit="seconds"),
+)
 _GROUPS = (
     Metric("polylog_groups", _G, "Groups that this broker coordinates.", ("state",)),
     Metric("polylog_group_members", _G, "Members of a group.", ("group",), "", False,
@@ -230,9 +243,11 @@ METRICS: Final[Mapping[str, Metric]] = {
         *_REQUESTS,
         *_LOOP,
         *_CONNECTIONS,
+        *_SECURITY,
         *_CLUSTER,
         *_LOGS,
         *_RESOURCES,
+        *_TRANSACTIONS,
         *_GROUPS,
     )
 }

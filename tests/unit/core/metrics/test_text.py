@@ -12,7 +12,7 @@ _TIMES = (tuple(range(len(BOUNDS_US) + 1)), 1_500_000)
 
 
 def _page(*, is_open: bool) -> str:
-    lines = []
+    lines: list[str] = []
     for metric in METRICS.values():
         labels = tuple('with "quotes", \\ and\nlines' for _ in metric.labels)
         value = _TIMES if metric.kind is Kind.HISTOGRAM else 7
