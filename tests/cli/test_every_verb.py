@@ -16,6 +16,8 @@ COMPLETION_CPU_S = 0.15
 # How each verb is called; {topic} exists and has a record, {folder} is empty.
 CALLS = {
     "generate completion": "bash",
+    "generate grafana": "topics",
+    "generate prometheus-rules": "",
     "profile create": "x localhost:1",
     "profile delete": "local",
     "profile list": "",

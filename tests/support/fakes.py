@@ -141,6 +141,9 @@ class FakeLog:
         self.admitted: dict[int, int] = {}
         self.folder = ""
         self.segment_entries = [(0, 0, -1)]
+        self.segment_count = 1
+        self.records_in = self.bytes_in = self.bytes_out = self.bytes_copied = 0
+        self.unsynced_bytes = 0
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
 
     def start_epoch(self, epoch: int) -> None:

@@ -1,11 +1,12 @@
 """What a broker measures: the counters of Python code, and the pages that show everything."""
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from broker.core.metrics.counters import Counters
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from broker.core.metrics.pages import Pages
 
 

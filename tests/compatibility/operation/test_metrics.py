@@ -1,0 +1,147 @@
+"""What a real broker shows of itself: each metric moves with what it counts, no panel is empty."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from broker.cli.monitoring.dashboards import DASHBOARDS
+from broker.cli.monitoring.expressions import selectors
+from broker.cli.sample_stream import TOPIC
+from broker.core.metrics.registry import METRICS
+from tests.compatibility.operation.test_demo import command
+from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.metrics_page import Samples, metrics_of, value_of
+from tests.support.wire_client import WireClient
+from tests.support.wire_requests import end_offset, fetch_body
+
+# What the load of this test does not move, and where it is moved.
+STILL = {
+    "polylog_copied_bytes_total": "tests/cluster/test_metrics.py",
+    "polylog_under_replicated_partitions": "tests/cluster/test_metrics.py",
+    "polylog_under_min_isr_partitions": "tests/cluster/test_metrics.py",
+    "polylog_at_min_isr_partitions": "tests/cluster/test_metrics.py",
+    "polylog_offline_partitions": "tests/cluster/test_metrics.py",
+    "polylog_brokers": "tests/cluster/test_metrics.py",
+    "polylog_controller": "always 1 of a single broker",
+    "polylog_offline_logs": "0 unless files fail",
+    "polylog_connections_refused_total": "a test below",
+    "polylog_logins_total": "tests/unit/core/test_authentication.py",
+    "polylog_login_failures_total": "tests/unit/core/test_authentication.py",
+    "polylog_certificate_expiry_timestamp_seconds": "of listeners with TLS",
+    "polylog_request_queue_size": "0 unless requests wait at this moment",
+    "polylog_log_unsynced_bytes": "0 unless a sync runs at this moment",
+    "polylog_log_start_offset": "0 until records are deleted",
+    "polylog_disk_total_bytes": "of the machine",
+    "polylog_disk_free_bytes": "of the machine",
+    "polylog_disk_level": "of the machine",
+    "polylog_memory_limit_bytes": "of the machine",
+    "polylog_max_fds": "of the machine",
+    "polylog_start_timestamp_seconds": "of the process",
+    "polylog_build_info": "of the process",
+    "polylog_metrics_left_out": "tests/unit/core/metrics/test_pages.py",
+}
+
+
+def later_page(broker: BrokerProcess) -> Samples:
+    """Return a page that is made after now."""
+    time.sleep(1.1)
+    return metrics_of(broker)
+
+
+def open_transaction(client: WireClient, topic: str) -> None:
+    body = {"transactional_id": "open", "transaction_timeout_ms": 60_000}
+    made = client.request("InitProducerId", 0, body)
+    assert made["error_code"] == 0
+    body = {
+        "v3_and_below_transactional_id": "open",
+        "v3_and_below_producer_id": made["producer_id"],
+        "v3_and_below_producer_epoch": made["producer_epoch"],
+        "v3_and_below_topics": [{"name": topic, "partitions": [0]}],
+    }
+    client.request("AddPartitionsToTxn", 0, body)
+
+
+def test_load_moves_each_metric(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker()
+    before = metrics_of(broker)
+    command("demo", "--records", "500", "--seconds", "0", address=broker.address)
+    with WireClient(broker.address) as client, WireClient(broker.address) as waiting:
+        open_transaction(client, TOPIC)
+        body = fetch_body(TOPIC, 0, end_offset(client, TOPIC), 1 << 20)
+        waiting.send("Fetch", 11, {**body, "max_wait_ms": 60_000})
+        after = later_page(broker)
+
+    moved = {each for each in METRICS if after.get(each) != before.get(each)}
+    assert METRICS.keys() - moved - STILL.keys() == set()
+    assert STILL.keys() <= METRICS.keys()
+    assert after["polylog_records_in_total"][0][1] >= 500
+    assert after["polylog_open_transactions"] == [({}, 1.0)]
+    assert after["polylog_waiting_requests"] == [({"operation": "Fetch"}, 1.0)]
+
+
+def test_no_panel_is_empty_after_a_demo(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker()
+    command("demo", "--records", "500", "--seconds", "0", address=broker.address)
+    found = later_page(broker)
+
+    for dashboard in DASHBOARDS.values():
+        for panel in dashboard.panels:
+            for query, _ in panel.queries:
+                if query.endswith(" or vector(0)"):
+                    continue
+                for each in selectors(query):
+                    assert any(
+                        each.matchers.items() <= labels.items()
+                        for labels, _ in found.get(each.metric.name, ())
+                    ), (dashboard.title, panel.title, query)
+
+
+def test_connections_that_are_refused_are_counted(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    broker = start_broker("max.connections.per.ip=1")
+    with WireClient(broker.address) as client:
+        client.request("ApiVersions", 0, {})
+        with WireClient(broker.address) as refused:
+            refused.expect_closed()
+    wait_until(
+        lambda: metrics_of(broker).get("polylog_connections_refused_total") is not None,
+        "it is counted",
+    )
+
+    assert metrics_of(broker)["polylog_connections_refused_total"] == [({"reason": "limit"}, 1.0)]
+
+
+def test_a_page_without_topics_has_the_same_sums(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    broker = start_broker()
+    command("demo", "--records", "500", "--seconds", "0", address=broker.address)
+    small, all_ = metrics_of(broker, "/metrics"), metrics_of(broker)
+
+    assert small["polylog_records_in_total"] == all_["polylog_records_in_total"]
+    topics = sum(value for _, value in all_["polylog_topic_records_in_total"])
+    assert topics == all_["polylog_records_in_total"][0][1]
+    assert not [each for each in small if not METRICS[each].is_small]
+
+
+def test_the_total_of_records_does_not_fall_with_the_topic(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    broker = start_broker()
+    command("demo", "--records", "500", "--seconds", "0", address=broker.address)
+    before = value_of(broker, "polylog_records_in_total")
+    command("demo", "clean", address=broker.address)
+
+    assert later_page(broker)["polylog_records_in_total"][0][1] >= before >= 500
+
+
+def test_workers_have_pages(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path, settings=["polylog.workers=2"])
+    broker.start()
+    try:
+        found = metrics_of(broker)
+        assert found["polylog_brokers"][0][1] == 2
+        assert found["polylog_connections_accepted_total"]
+    finally:
+        assert broker.stop() == 0
