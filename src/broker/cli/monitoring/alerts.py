@@ -75,6 +75,15 @@ ALERTS: Final = (
         " lags.",
     ),
     Alert(
+        "PolylogUncleanElection",
+        True,
+        "increase(polylog_unclean_leader_elections_total[15m]) > 0",
+        0,
+        "A broker that might not have had all records became a leader: some may be lost.",
+        "The log of the controller names the partition and the brokers. Compare the ends of its"
+        " topics with what producers know; take what is lost from the former leader's disk.",
+    ),
+    Alert(
         "PolylogNoController",
         True,
         "sum by (job) (polylog_controller) != 1",

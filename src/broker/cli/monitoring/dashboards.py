@@ -119,6 +119,17 @@ _OVERVIEW: Final = Dashboard(
             ),
         ),
         Panel(
+            "Elections and ISRs",
+            "short",
+            tuple(
+                (
+                    f"sum(increase(polylog_{name}_total{{{_OWN}}}[{_RATE}]))",
+                    name.replace("_", " "),
+                )
+                for name in ("leader_elections", "isr_shrinks", "isr_expansions")
+            ),
+        ),
+        Panel(
             "Event loop",
             "percentunit",
             ((f"polylog_loop_busy_ratio{{{_OWN}}}", "{{instance}}"),),

@@ -193,6 +193,14 @@ class Collector:
         view = self._broker.cluster
         put(values, "polylog_brokers", len(view.brokers("", 0)))
         put(values, "polylog_controller", int(view.controller_id == self._broker.node_id))
+        seen = self._broker.metadata.image.seen
+        for name, by_leader in (
+            ("polylog_leader_elections_total", seen.elections),
+            ("polylog_unclean_leader_elections_total", seen.unclean_elections),
+            ("polylog_isr_shrinks_total", seen.shrinks),
+            ("polylog_isr_expansions_total", seen.expansions),
+        ):
+            put(values, name, by_leader.get(self._broker.node_id, 0))
         if counts["left out"]:
             add(values, "polylog_metrics_left_out", ("partitions",), counts["left out"])
 

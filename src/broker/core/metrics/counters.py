@@ -19,9 +19,14 @@ class Bounded:
         self._max = values_max
 
     def add(self, *labels: str, count: int = 1) -> None:
-        """Count for values of the labels; the last one is replaced if there are too many."""
+        """Count for values of the labels; the last one is replaced if there are too many.
+
+        All are, if there are too many even then.
+        """
         if labels not in self.counts and len(self.counts) >= self._max:
             labels = (*labels[:-1], OTHER)
+            if labels not in self.counts and len(self.counts) >= 2 * self._max:
+                labels = (OTHER,) * len(labels)
         self.counts[labels] += count
 
 

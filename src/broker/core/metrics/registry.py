@@ -172,6 +172,19 @@ _CLUSTER = (
     Metric("polylog_offline_logs", _G, "Logs of this broker whose files have failed.",
            aliases=_also(_REPLICAS + "offlinereplicacount")),
 )
+_CHANGES = (
+    Metric("polylog_leader_elections_total", _C,
+           "Elections that have made this broker the leader of a partition."),
+    Metric("polylog_unclean_leader_elections_total", _C,
+           "Those of them in which it might not have had all records.",
+           aliases=_also("kafka_controller_controllerstats_uncleanleaderelections_total")),
+    Metric("polylog_isr_shrinks_total", _C,
+           "Changes of partitions led here after which fewer replicas are in sync.",
+           aliases=_also(_REPLICAS + "isrshrinks_total")),
+    Metric("polylog_isr_expansions_total", _C,
+           "Changes of partitions led here after which more replicas are in sync.",
+           aliases=_also(_REPLICAS + "isrexpands_total")),
+)
 _LOGS = (
     Metric("polylog_log_start_offset", _G, "The first offset of a partition that is kept.",
            _PARTITION, "", False,
@@ -245,6 +258,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         *_CONNECTIONS,
         *_SECURITY,
         *_CLUSTER,
+        *_CHANGES,
         *_LOGS,
         *_RESOURCES,
         *_TRANSACTIONS,

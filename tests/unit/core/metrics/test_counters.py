@@ -21,3 +21,12 @@ def test_a_value_that_has_a_series_keeps_it() -> None:
         counts.add("PLAINTEXT", reason)
 
     assert counts.counts == {("PLAINTEXT", "idle"): 2, ("PLAINTEXT", OTHER): 1}
+
+
+def test_a_label_before_the_last_one_has_no_end_either() -> None:
+    counts = Bounded(10)
+    for number in range(1_000):
+        counts.add(f"mechanism-{number}", "not offered")
+
+    assert len(counts.counts) <= 21
+    assert sum(counts.counts.values()) == 1_000
