@@ -46,6 +46,13 @@ def test_replicas_are_counted_where_they_are_led_and_where_they_are_copied(
     assert value_of(leader, "polylog_isr_shrinks_total") == 1
     assert value_of(leader, "polylog_isr_expansions_total") == 0
 
+    assert value_of(leader, "polylog_replica_lag_records") == 0
+    with WireClient(cluster.brokers[1].address) as client:
+        assert produce(client, "spare", RECORD)[0] == 0
+    wait_until(
+        lambda: value_of(cluster.brokers[1], "polylog_replica_lag_records") == 1, "3 lacks one"
+    )
+
     cluster.restart(3)
 
     wait_until(lambda: gauges(cluster, 2) == [0, 0, 1, 0], "3 is in sync again")

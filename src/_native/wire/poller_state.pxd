@@ -34,6 +34,8 @@ cdef class PollerState:
     cdef readonly uint64_t accepted       # connections, since the start
     cdef readonly uint64_t bytes_received
     cdef readonly uint64_t bytes_sent
+    cdef readonly uint64_t rests          # of clients above a quota
+    cdef readonly uint64_t rest_ms        # which they have been told, in all
     cdef readonly uint64_t polls          # turns in which something was ready
     cdef readonly int64_t parked          # answers that wait now, and streams
     cdef Histogram sends                  # from an answer's first byte to its last one

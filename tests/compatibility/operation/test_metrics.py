@@ -9,10 +9,12 @@ from broker.cli.monitoring.expressions import selectors
 from broker.cli.sample_stream import TOPIC
 from broker.core.metrics.registry import METRICS
 from tests.compatibility.operation.test_demo import command
+from tests.support.batches import batch_of
 from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.metrics_page import Samples, metrics_of, value_of
+from tests.support.quotas import alter
 from tests.support.wire_client import WireClient
-from tests.support.wire_requests import end_offset, fetch_body
+from tests.support.wire_requests import create_topic, end_offset, fetch_body, produce
 
 # What the load of this test does not move, and where it is moved.
 STILL = {
@@ -22,6 +24,9 @@ STILL = {
     "polylog_at_min_isr_partitions": "tests/cluster/test_metrics.py",
     "polylog_offline_partitions": "tests/cluster/test_metrics.py",
     "polylog_brokers": "tests/cluster/test_metrics.py",
+    "polylog_replica_lag_records": "tests/cluster/test_metrics.py",
+    "polylog_throttles_total": "a test below",
+    "polylog_throttled_seconds_total": "a test below",
     "polylog_leader_elections_total": "tests/cluster/test_metrics.py",
     "polylog_isr_shrinks_total": "tests/cluster/test_metrics.py",
     "polylog_isr_expansions_total": "tests/cluster/test_metrics.py",
@@ -114,6 +119,23 @@ def test_connections_that_are_refused_are_counted(
     )
 
     assert metrics_of(broker)["polylog_connections_refused_total"] == [({"reason": "limit"}, 1.0)]
+
+
+def test_a_client_above_its_quota_rests_and_that_is_counted(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    broker = start_broker()
+    with WireClient(broker.address) as client:
+        create_topic(client, "t")
+        assert alter(client, {"client-id": None}, producer_byte_rate=1_000) == [0]
+        assert value_of(broker, "polylog_throttles_total") == 0
+        records = batch_of([(None, bytes(20_000), ())], 1_700_000_000_000)
+        assert produce(client, "t", records)[0] == 0
+
+    found = later_page(broker)
+    assert found["polylog_throttles_total"] == [({}, 1.0)]
+    [(_, seconds)] = found["polylog_throttled_seconds_total"]
+    assert seconds > 0
 
 
 def test_a_page_without_topics_has_the_same_sums(

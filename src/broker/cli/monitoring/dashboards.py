@@ -130,6 +130,16 @@ _OVERVIEW: Final = Dashboard(
             ),
         ),
         Panel(
+            "Clients above a quota: time of rest per second",
+            "s",
+            ((_rate("polylog_throttled_seconds_total", "instance"), "{{instance}}"),),
+        ),
+        Panel(
+            "Offsets that the slowest replica lacks",
+            "short",
+            ((f"polylog_replica_lag_records{{{_OWN}}}", "{{instance}}"),),
+        ),
+        Panel(
             "Event loop",
             "percentunit",
             ((f"polylog_loop_busy_ratio{{{_OWN}}}", "{{instance}}"),),

@@ -133,6 +133,8 @@ class Collector:
             add(values, "polylog_certificate_expiry_timestamp_seconds", (listener,), expires)
         put(values, "polylog_received_bytes_total", poller.bytes_received)
         put(values, "polylog_sent_bytes_total", poller.bytes_sent)
+        put(values, "polylog_throttles_total", poller.rests)
+        put(values, "polylog_throttled_seconds_total", poller.rest_ms / 1000)
 
     def _resources(self, values: Values) -> None:
         path, space, level = self._sources.disk()
@@ -219,6 +221,10 @@ class Collector:
         counts["under replicated"] += len(state.isr) < len(state.replicas)
         counts["under min isr"] += len(state.isr) < min(least, len(state.replicas))
         counts["at min isr"] += len(state.isr) == least and len(state.replicas) > 1
+        if log is not None and log.is_replicated and not (log.is_loading or log.is_offline):
+            ends = [max(end, log.log_start_offset) for _, _, end, _ in log.replica_states()]
+            lag = log.log_end_offset - min([log.log_end_offset, *ends])
+            counts["replica lag"] = max(counts["replica lag"], lag)
 
     async def _groups(self, values: Values, *, is_all: bool) -> None:
         """Walk over all groups that this broker coordinates."""
@@ -295,6 +301,7 @@ _PARTITION_GAUGES = {
     "polylog_under_replicated_partitions": "under replicated",
     "polylog_under_min_isr_partitions": "under min isr",
     "polylog_at_min_isr_partitions": "at min isr",
+    "polylog_replica_lag_records": "replica lag",
     "polylog_offline_partitions": "offline",
     "polylog_offline_logs": "offline logs",
     "polylog_log_unsynced_bytes": "unsynced",

@@ -143,6 +143,9 @@ _SECURITY = (
     Metric("polylog_logins_total", _C, "Logins that have succeeded.", ("listener", "mechanism")),
     Metric("polylog_login_failures_total", _C, "Logins that have failed, and why.",
            ("listener", "mechanism", "reason")),
+    Metric("polylog_throttles_total", _C, "Requests after which a client above a quota rests."),
+    Metric("polylog_throttled_seconds_total", _C, "How long these rests were, in all.",
+           unit="seconds"),
     Metric("polylog_certificate_expiry_timestamp_seconds", _G,
            "When a listener's certificate expires, as a Unix time.", ("listener",), "seconds"),
 )
@@ -167,6 +170,8 @@ _CLUSTER = (
     Metric("polylog_at_min_isr_partitions", _G,
            "Partitions led here with several replicas, of which just min.insync.replicas are in"
            " sync.", aliases=_also(_REPLICAS + "atminisrpartitioncount")),
+    Metric("polylog_replica_lag_records", _G,
+           "Offsets that the replica furthest behind lacks, of partitions led here."),
     Metric("polylog_offline_partitions", _G, "Partitions of the cluster that nobody leads.",
            aliases=_also(_CONTROLLER + "offlinepartitionscount")),
     Metric("polylog_offline_logs", _G, "Logs of this broker whose files have failed.",

@@ -38,6 +38,8 @@ def sources() -> Sources:
         polls=0,
         bytes_received=0,
         bytes_sent=0,
+        rests=0,
+        rest_ms=0,
     )
     kafka = SimpleNamespace(request_meters=list, requests=0)
     return Sources(
