@@ -46,6 +46,8 @@ CALLS = {
     "generate client-snippet": "",
     "generate completion": "bash",
     "generate compose": "",
+    "generate grafana": "topics",
+    "generate prometheus-rules": "",
     "generate systemd": "",
     "group delete": "{readers} --yes",
     "group describe": "{readers}",
