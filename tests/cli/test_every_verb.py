@@ -4,48 +4,59 @@ import json
 import resource
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from broker.cli.tree import verbs
+from broker.client.metadata import Cluster
+from broker.client.pool import Pool
+from broker.client.produce import Producer
+from broker.client.transactions import Transactions
+from broker.model.address import parse_address
+from broker.model.clock import SystemClock
+from tests.cli.group_member import Member
 from tests.support.command_line import CommandLine
+from tests.support.wire_client import WireClient
 
 VERBS = dict(verbs())
 COMPLETION_CPU_S = 0.15
-# How each verb is called; {topic} exists and has a record, which {group} has read; a transaction of
-# {transaction} is open; {folder} has files of records, of settings, and of nothing.
+UNHEALTHY = 8
+# How each verb is called. {topic} exists, has a record and a setting; {readers} is a group that has
+# read it, {paid} a topic with the open transaction {payment}; {folder} has the files of `prepare`.
 CALLS = {
-    "bench": "--seconds 0.2",
+    "bench": "--seconds 0.1",
     "client list": "",
     "cluster health": "",
     "cluster info": "",
-    "config apply": "{folder}/settings.json --dry-run",
+    "config apply": "{folder}/settings.yaml",
     "config diff": "topic/{topic}",
-    "config explain": "retention.ms",
+    "config explain": "retention.ms --topic {topic}",
     "config export": "topic/{topic}",
     "config get": "retention.ms --topic {topic}",
     "config lint": "{folder}/server.properties",
-    "config list": "--topic {topic} --all",
-    "config set": "retention.ms=90000000 --topic {topic} --dry-run",
-    "config unset": "retention.ms --topic {topic} --dry-run",
+    "config list": "--topic {topic}",
+    "config set": "retention.ms=90000000 --topic {topic}",
+    "config unset": "retention.ms --topic {topic}",
     "debug bundle": "--file {folder}/bundle.tar.gz",
-    "demo": "--records 10 --seconds 1",
+    "demo": "-b 127.0.0.1:1 --records 30 --seconds 0",
     "docs": "",
     "doctor": "--data-dir {folder}",
     "generate client-snippet": "",
     "generate completion": "bash",
     "generate compose": "",
+    "generate grafana": "topics",
+    "generate prometheus-rules": "",
     "generate systemd": "",
-    "group delete": "{group} --yes",
-    "group describe": "{group}",
-    "group explain": "{group} --wait 0",
-    "group lag": "{group}",
-    "group list": "{group}",
-    "group members": "{group}",
-    "group seek": "{group} --to-earliest",
-    "group undo": "{group}",
+    "group delete": "{readers} --yes",
+    "group describe": "{readers}",
+    "group explain": "{readers} --wait 0",
+    "group lag": "{readers}",
+    "group list": "{readers}",
+    "group members": "{topic}-members",
+    "group seek": "{readers} --to-earliest",
+    "group undo": "{readers}",
     "profile create": "x localhost:1",
     "profile delete": "local",
     "profile list": "",
@@ -66,14 +77,43 @@ CALLS = {
     "topic search": "{topic} rec",
     "topic tail": "{topic} --no-follow",
     "topic trim": "{topic} --keep 0 --yes",
-    "txn abort": "{topic}:0 --dry-run",
-    "txn describe": "{transaction}",
-    "txn list": "{transaction}",
-    "txn producers": "{topic}",
+    "txn abort": "{paid}:0 --start-offset 0 --yes",
+    "txn describe": "{payment}",
+    "txn list": "{payment}",
+    "txn producers": "{paid}",
     "version": "",
 }
-WITHOUT_ROWS = {"group members"}  # it has none
-EXIT_CODES = {"config lint": 1, "group explain": 8}  # what they find is a problem
+CODES = {"group explain": UNHEALTHY}  # of those whose answer is that something is wrong
+
+
+def prepare(cli: CommandLine, name: str, words: dict[str, str], closed: ExitStack) -> None:
+    """Make what the call of a verb needs."""
+    topic, folder, noun = words["topic"], Path(words["folder"]), name.partition(" ")[0]
+    cli("topic", "produce", topic, stdin=b"record\n")
+    cli("profile", "create", "local", cli.address)
+    (folder / "empty.jsonl").touch()
+    (folder / "settings.yaml").write_text(
+        f"- entity: topic/{topic}\n  settings:\n    retention.ms: 86400000\n"
+    )
+    (folder / "server.properties").write_text("zookeeper.connect=here:2181\n")
+    if noun == "config" and name != "config apply":
+        cli("config", "set", "retention.ms=95000000", "--topic", topic)
+    if noun == "group":
+        cli("topic", "consume", topic, "-e", "-g", words["readers"])
+        cli("group", "seek", words["readers"], topic, "--to-earliest")
+    if name == "group members":
+        client = closed.enter_context(WireClient(cli.address))
+        closed.callback(Member(client, f"{topic}-members", topic).leave)
+    if noun == "txn":
+        pool = Pool(SystemClock())
+        closed.callback(pool.close)
+        cluster = Cluster([parse_address(cli.address)], pool=pool)
+        place = words["paid"], 0
+        cli("topic", "create", place[0])
+        transactions = Transactions(cluster, words["payment"], 60_000)
+        transactions.add([place])
+        producer = Producer(cluster, transactions.producer, words["payment"])
+        producer.send({place: producer.encode(place, [(b"key", b"value")])})
 
 
 def test_every_verb_is_called_here() -> None:
@@ -84,46 +124,16 @@ def test_every_verb_is_called_here() -> None:
 def test_a_verb_prints_json_with_the_fields_of_its_documentation(
     cli: CommandLine, topic: str, tmp_path: Path, name: str
 ) -> None:
-    cli("topic", "produce", topic, stdin=b"record\n")
-    cli("profile", "create", "local", cli.address)
-    (tmp_path / "empty.jsonl").touch()
-    (tmp_path / "server.properties").write_text("num.partition=3\n")
-    named = {"topic": topic, "folder": tmp_path}
-    if "{group}" in CALLS[name]:
-        named["group"] = f"{topic}-readers"
-        cli("topic", "consume", topic, "-e", "-g", f"{topic}-readers")
-    if name == "group undo":
-        cli("group", "seek", f"{topic}-readers", "--to-earliest")
-    if name == "config apply":
-        cli("config", "set", "retention.ms=90000000", "--topic", topic)
-        settings = cli("config", "export", f"topic/{topic}", "-o", "json").text
-        (tmp_path / "settings.json").write_text(settings.replace("90000000", "80000000"))
-    if name in {"config diff", "config export", "config unset"}:
-        cli("config", "set", "retention.ms=90000000", "--topic", topic)
-    producer = None
-    if name.startswith("txn"):
-        named["transaction"] = f"{topic}-transaction"
-        producer = Producer(
-            {"bootstrap.servers": cli.address, "transactional.id": f"{topic}-transaction"}
-        )
-        producer.init_transactions(30)
-        producer.begin_transaction()
-        producer.produce(topic, b"open", partition=0)
-        producer.flush(30)
-    words = CALLS[name].format_map(named).split()
-    if name == "txn abort":
-        producers = json.loads(cli("txn", "producers", f"{topic}:0", "--open", "-o", "json").out)
-        words += ["--producer-id", str(producers[0]["producer_id"])]
-
-    code = EXIT_CODES.get(name, 0)
-    ended = cli(*name.split(), *words, "-o", "json", stdin=b"one\ntwo\n", code=code)
-    found = json.loads(ended.out)
-    if producer is not None:
-        producer.abort_transaction(30)
+    names = {each: f"{topic}-{each}" for each in ("readers", "paid", "payment")}
+    words = {"topic": topic, "folder": str(tmp_path), **names}
+    with ExitStack() as closed:
+        prepare(cli, name, words, closed)
+        called = (*name.split(), *CALLS[name].format(**words).split(), "-o", "json")
+        found = json.loads(cli(*called, stdin=b"one\ntwo\n", code=CODES.get(name, 0)).out)
 
     verb = VERBS[name]
     rows = [found] if verb.is_single else found
-    assert rows or name in WITHOUT_ROWS
+    assert rows
     for row in rows:
         assert list(row) == list(verb.row._fields)
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from broker.cli.profiles import connection_of, read_profiles
+from broker.cli.connecting import connection_in
+from broker.cli.profiles import read_profiles
 from broker.model.errors import PolylogError
 
 VARIABLE: Final = "_BROKER_COMPLETE"
@@ -27,15 +28,9 @@ def dynamic(names: Callable[[Any], Iterable[str]]) -> Completer:
     """Return a completer with the names that a function finds in a cluster."""
 
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        options = ctx.params
         try:
-            connection = connection_of(
-                options.get("bootstrap_server"),
-                options.get("command_config"),
-                options.get("profile"),
-                _TIMEOUT_SECONDS,
-            )
-            found = [each for each in names(connection.cluster()) if each.startswith(incomplete)]
+            cluster = connection_in(ctx, _TIMEOUT_SECONDS).cluster()
+            found = [each for each in names(cluster) if each.startswith(incomplete)]
         except PolylogError:
             return []
         return [CompletionItem(each) for each in sorted(found)[:_OFFERED_MAX]]

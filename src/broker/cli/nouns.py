@@ -12,7 +12,7 @@ NOUNS: Final = {
     "demo": "fill a broker with a sample stream, and say what to look at",
     "doctor": "look for what is wrong with a machine, a configuration, a data directory, brokers",
     "docs": "show the documents that are installed with the broker",
-    "generate": "print files for other programs: units, compositions, clients, completion",
+    "generate": "print files for other programs: units, dashboards, alerts, clients, completion",
     "group": "see groups and their lag, set their offsets, and learn why they do not consume",
     "profile": "keep addresses and settings of brokers under a name",
     "topic": "create, look at, change, copy, read, write and delete topics",

@@ -166,6 +166,9 @@ class _Process:
                 self._parts.broker.security.audit,
             )
             watches.append(watch)
+            self._parts.broker.metrics.certificates = lambda: {
+                name: each.expires.timestamp() for name, each in self._tls.items()
+            }
         if self._manager is not None:
             self._reporting = Reporting(self._manager, self._parts.broker, self._parts.poller)
             watches.append(self._reporting)
@@ -279,6 +282,7 @@ class _Process:
             parts.waiting_logins,
             parts.connection_limits,
             Throttled(self._loop),
+            parts.broker.metrics.counters,
         )
         for listener in listeners:
             listener.serve(acceptor)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker._native.wire.poller import Poller
+from broker.core.metrics.counters import Counters
 from broker.core.security.quotas.connections import ConnectionLimits, Refusal
 from broker.model import limits
 from broker.model.address import Address
@@ -37,6 +38,7 @@ class Acceptor(NamedTuple):
         logins: the connections that have not logged in.
         limits: how many there may be, and how fast they may come.
         throttled: the connections that are refused, until they are closed.
+        counters: of what becomes of them.
     """
 
     loop: AbstractEventLoop
@@ -46,6 +48,7 @@ class Acceptor(NamedTuple):
     logins: WaitingLogins
     limits: ConnectionLimits
     throttled: "Throttled"
+    counters: Counters
 
 
 class Throttled:
@@ -135,6 +138,7 @@ class Listener:
             refusal = self._refusal(str(peer[0]), acceptor)
             if refusal is not None:
                 self._refused(refusal.reason)
+                acceptor.counters.refused.add("limit" if refusal.after_ms == 0 else "quota")
                 acceptor.throttled.close(accepted, refusal.after_ms)
                 continue
             try:
@@ -143,6 +147,7 @@ class Listener:
                 accepted.close()
                 acceptor.limits.closed(self.config, str(peer[0]))
                 self._refused(f"it cannot be served: {error}")
+                acceptor.counters.refused.add("cannot be served")
 
     def _refused(self, reason: str) -> None:
         count = self._refusals.add()
@@ -180,5 +185,6 @@ class Listener:
             needs_login=needs_login,
         )
         accepted.detach()  # the poller owns it from here on
+        acceptor.counters.accepted.add(self.config.name)
         if needs_login:
             acceptor.logins.add(connection)

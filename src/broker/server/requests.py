@@ -63,6 +63,11 @@ class Requests:
         # Referenced here until they are done; by connection, so that its end cancels them.
         self._running: dict[Connection, Future[Any]] = {}
 
+    @property
+    def queued(self) -> int:
+        """How many requests wait."""
+        return len(self._left)
+
     def dispatch(self, pending: list[PendingReply]) -> bool:
         """Start requests, for PYTHON_SHARE_US or a little more; return whether some are left."""
         if not self._waiting and len(pending) == 1:
@@ -105,10 +110,12 @@ class Requests:
         elif isinstance(reply, Deferred):
             self._running[request.connection] = reply.future
             reply.future.add_done_callback(partial(self._finish, request, reply))
+            request.waits()
         else:
             task: Task[None] = ensure_future(_answer(request, reply), loop=self._loop)
             self._running[request.connection] = task
             task.add_done_callback(partial(self._forget, request.connection))
+            request.waits()
 
     def closed(self, connection: Connection, reason: str) -> None:
         """Cancel the requests of a closed connection, free its links, and log its end."""

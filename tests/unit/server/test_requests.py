@@ -60,6 +60,9 @@ class FakeRequest:
         """Return what follows the header."""
         return self.body
 
+    def waits(self) -> None:
+        """Its answer comes later."""
+
     def close(self) -> None:
         """Close the connection instead."""
         self.connection.sent.append("closed")

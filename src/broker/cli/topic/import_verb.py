@@ -93,6 +93,11 @@ def command(
                     f"{file} has records of partition {partition}, but {name} has {count}: raise"
                     f" it with `broker topic alter {name} -p {partition + 1}`, or add --by-key"
                 )
+            if resume and partition is None:
+                raise ConfigError(
+                    f"{file} has records without a partition: --resume cannot tell whether they"
+                    " were written"
+                )
             if left.get(partition, 0) > 0:
                 left[partition] -= 1
                 skipped += 1

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
+from os import fsencode
 
 import click
 
@@ -108,7 +109,7 @@ def command(
 def _test(
     text: str | None, key: str | None, places: tuple[str, ...], *, is_regex: bool
 ) -> Callable[[Record], bool]:
-    wanted = None if key is None else key.encode()
+    wanted = None if key is None else fsencode(key)
     contains = None if text is None else _contains(text, is_regex=is_regex)
 
     def test(record: Record) -> bool:
@@ -130,10 +131,10 @@ def _test(
 
 def _contains(text: str, *, is_regex: bool) -> Callable[[bytes], bool]:
     if not is_regex:
-        needle = text.encode()
+        needle = fsencode(text)
         return lambda value: needle in value
     try:
-        pattern = re.compile(text.encode())
+        pattern = re.compile(fsencode(text))
     except re.error as error:
         raise ConfigError(f"{text!r}: not a regular expression: {error}") from None
     return lambda value: pattern.search(value) is not None

@@ -9,6 +9,7 @@ from broker import codec
 from broker.client.metadata import Cluster, Partition
 from broker.client.produce import Producer
 from broker.client.transactions import new_producer_id
+from broker.model.errors import ErrorCode, RequestError
 
 ACKS: Final = {"all": -1, "1": 1}
 _COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -69,6 +70,11 @@ class Writer:
         key, value, _, _ = record
         if partition is None:
             partition = self._sticky if key is None else codec.partition(key, self._partitions)
+        elif not 0 <= partition < self._partitions:
+            raise RequestError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"{self._topic} has no partition {partition}: it has {self._partitions}",
+            )
         self._gathered.setdefault(partition, []).append(record)
         self._size += len(key or b"") + len(value or b"") + _RECORD_BYTES
         if self._size >= _GATHERED_BYTES:

@@ -5,7 +5,7 @@ from typing import Final
 
 from broker.core.access import on_cluster
 from broker.core.security.acls import Operation
-from broker.protocols.http import clients, health
+from broker.protocols.http import clients, health, metrics
 from broker.protocols.http.page import Page
 
 PAGES: Final[Mapping[str, Page]] = {
@@ -17,5 +17,7 @@ PAGES: Final[Mapping[str, Page]] = {
     "/health/ready": Page(health.show_ready),
     "/health/startup": Page(health.show_startup),
     "/live": Page(health.show_live),
+    "/metrics": Page(metrics.show_metrics, on_cluster(Operation.DESCRIBE)),
+    "/metrics/all": Page(metrics.show_all_metrics, on_cluster(Operation.DESCRIBE)),
     "/ready": Page(health.show_ready),
 }
