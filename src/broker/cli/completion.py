@@ -43,9 +43,9 @@ def _topics(cluster: Any) -> Iterable[str]:  # noqa: ANN401 - a Cluster
 
 
 def _groups(cluster: Any) -> Iterable[str]:  # noqa: ANN401 - a Cluster
-    from broker.client.offsets import group_names  # noqa: PLC0415 - only when it is completed
+    from broker.client.groups import list_groups  # noqa: PLC0415 - only when it is completed
 
-    return group_names(cluster)
+    return [each.group for each in list_groups(cluster)]
 
 
 def _topic_settings(cluster: Any) -> Iterable[str]:  # noqa: ANN401 - a Cluster

@@ -4,7 +4,7 @@ Every function asks any broker, which forwards what only the controller does, ex
 deletion of records, which the brokers that have the partitions are asked for.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.client.connection import Api
@@ -18,8 +18,6 @@ from broker.model.limits import CLIENT_TIMEOUT_SECONDS
 if TYPE_CHECKING:
     from broker.codec import bodies
 
-    _AlterRequest = bodies.IncrementalAlterConfigsRequest
-    _AlterResponse = bodies.IncrementalAlterConfigsResponse
     _PartitionsRequest = bodies.DescribeTopicPartitionsRequest
     _PartitionsResponse = bodies.DescribeTopicPartitionsResponse
 
@@ -35,7 +33,6 @@ _CREATE_PARTITIONS: "Api[bodies.CreatePartitionsRequest, bodies.CreatePartitions
 _DESCRIBE_CONFIGS: "Api[bodies.DescribeConfigsRequest, bodies.DescribeConfigsResponse]" = Api(
     "DescribeConfigs", range(1, 5)
 )
-_ALTER_CONFIGS: "Api[_AlterRequest, _AlterResponse]" = Api("IncrementalAlterConfigs", range(2))
 _LOG_DIRS: "Api[bodies.DescribeLogDirsRequest, bodies.DescribeLogDirsResponse]" = Api(
     "DescribeLogDirs", range(1, 5)
 )
@@ -47,7 +44,6 @@ _DESCRIBE_PARTITIONS: "Api[_PartitionsRequest, _PartitionsResponse]" = Api(
 )
 _TOPIC: Final = 2  # a resource type of DescribeConfigs
 _TOPIC_SOURCE: Final = 1  # a setting that was set for the topic
-_SET, _UNSET = 0, 1  # operations of IncrementalAlterConfigs
 _BROKER_DEFAULT: Final = -1
 _PAGE: Final = 2000  # partitions of a response of DescribeTopicPartitions
 
@@ -248,30 +244,6 @@ def topic_settings(cluster: Cluster, names: Collection[str]) -> dict[str, list[S
         return found
 
     return cluster.retried(ask)
-
-
-def alter_settings(
-    cluster: Cluster,
-    name: str,
-    new: Mapping[str, str],
-    unset: Iterable[str] = (),
-    *,
-    is_dry_run: bool = False,
-) -> None:
-    """Set and unset settings of a topic; RequestError, Unreachable."""
-    configs: list[bodies.IncrementalAlterConfigsRequestConfig] = [
-        {"name": key, "config_operation": _SET, "value": value} for key, value in new.items()
-    ]
-    configs += [{"name": key, "config_operation": _UNSET, "value": None} for key in unset]
-    body: bodies.IncrementalAlterConfigsRequest = {
-        "resources": [{"resource_type": _TOPIC, "resource_name": name, "configs": configs}],
-        "validate_only": is_dry_run,
-    }
-    _, answer = cluster.ask_any(_ALTER_CONFIGS, body)
-    for each in answer["responses"]:
-        error = _error(each["error_code"], f"topic {name!r}", each["error_message"])
-        if error is not None:
-            raise error
 
 
 def sizes(cluster: Cluster, names: Collection[str]) -> dict[Partition, int]:

@@ -10,7 +10,8 @@ from broker.cli.completion import topics
 from broker.cli.confirmation import print_undo
 from broker.cli.frame import Session, dry_run, pairs, verb
 from broker.cli.topic.selection import one
-from broker.client.topics import alter_settings, create_partitions, topic_settings
+from broker.client.configs import Kind, Resource, alter_configs
+from broker.client.topics import create_partitions, topic_settings
 
 
 class AlteredTopic(NamedTuple):
@@ -69,6 +70,8 @@ def command(
     new = pairs(configs, "--config")
     if not new and not unset and partitions is None:
         raise click.UsageError("nothing to change: add --config, --unset or --partitions")
+    if both := new.keys() & set(unset):
+        raise click.UsageError(f"--config and --unset of {', '.join(sorted(both))}: name one")
     cluster = session.cluster
     count = len(one(cluster, name).partitions)
     known = {each.name: each for each in topic_settings(cluster, [name])[name]}
@@ -77,7 +80,8 @@ def command(
         for each in (*new, *unset)
     }
     if before:
-        alter_settings(cluster, name, new, unset, is_dry_run=dry_run)
+        changes = {**new, **dict.fromkeys(unset)}
+        alter_configs(cluster, Resource(Kind.TOPIC, name), changes, is_only_checked=dry_run)
     if partitions is not None:
         create_partitions(cluster, name, partitions, is_dry_run=dry_run)
     for each, value in before.items():

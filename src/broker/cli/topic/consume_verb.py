@@ -13,8 +13,9 @@ from broker.cli.topic.record_rows import RecordRow
 from broker.cli.topic.selection import selected
 from broker.cli.topic.spans import Span, spans
 from broker.client.fetch import Range
+from broker.client.groups import commit_offsets
 from broker.client.metadata import Cluster, Partition
-from broker.client.offsets import commit_offsets, committed_offsets
+from broker.client.offsets import committed_offsets
 from broker.client.reading import Read, follow, read
 from broker.model.errors import ConfigError
 

@@ -9,14 +9,9 @@ from broker.cli.completion import topics
 from broker.cli.confirmation import confirm, print_undo
 from broker.cli.frame import Session, dry_run, verb, yes
 from broker.cli.topic.selection import selected
+from broker.client.groups import list_groups
 from broker.client.metadata import Cluster
-from broker.client.offsets import (
-    EARLIEST,
-    LATEST,
-    committed_offsets,
-    group_names,
-    list_offsets,
-)
+from broker.client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
 from broker.client.topics import TopicState, delete_topics, sizes, topic_settings
 from broker.model.errors import PolylogError
 
@@ -95,13 +90,13 @@ def what_goes(cluster: Cluster, topics: dict[str, TopicState]) -> list[DeletedTo
     ends = list_offsets(cluster, dict.fromkeys(led, LATEST))
     known = sizes(cluster, list(topics))
     users: dict[str, list[str]] = {}
-    for group in group_names(cluster):
+    for group in list_groups(cluster):
         try:
-            read = {topic for topic, _ in committed_offsets(cluster, group)}
+            read = {topic for topic, _ in committed_offsets(cluster, group.group)}
         except PolylogError:
             continue  # a group that may not be looked at hides itself, not the topic
         for each in read & topics.keys():
-            users.setdefault(each, []).append(group)
+            users.setdefault(each, []).append(group.group)
     rows = []
     for name, topic in topics.items():
         parts = [key for key in led if key[0] == name]
