@@ -52,7 +52,10 @@ MAY_USE_FILES = {
     "cli/docs.py": {"read_text"},  # the installed pages
     "cli/user.py": {"open"},  # the files that a user has passwords in
     "cli/metadata.py": {"read_text"},  # the user's export
-    "client/secured.py": {"open"},  # the user's settings of a client
+    "client/security.py": {"open"},  # the user's settings of a client
+    "cli/config/document.py": {"open"},  # the user's settings of topics, groups and brokers
+    "cli/group/delete_verb.py": {"unlink"},  # offsets that a group had before
+    "cli/group/saved_offsets.py": {"open", "unlink", "write_text"},  # the same
     "codec/schema.py": {"open"},  # its own table of messages
     "core/security/token_keys.py": {"open"},  # public keys of an authorization server
     "model/config_providers.py": {"read_text"},  # what the user's settings refer to
@@ -61,6 +64,7 @@ MAY_USE_FILES = {
     "protocols/v1/importing/directory.py": {"open"},  # of another server, read sequentially
     "segments/file.py": {"open"},  # reads a log whose broker is another process, or none
     "segments/index.py": {"open"},  # the same
+    "server/measuring.py": {"read_text"},  # what the kernel says of the process
     "server/memory.py": {"read_text"},  # what the kernel says of control groups
     "testing/broker.py": {"open", "read_text"},  # the log of a test's broker
     "testing/process.py": {"open"},  # /dev/null

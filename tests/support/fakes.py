@@ -51,6 +51,7 @@ from broker.core.health import Health, Stage
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
 from broker.core.metadata import Metadata, OwnMetadata
+from broker.core.metrics.measured import Measured
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
@@ -140,6 +141,9 @@ class FakeLog:
         self.admitted: dict[int, int] = {}
         self.folder = ""
         self.segment_entries = [(0, 0, -1)]
+        self.segment_count = 1
+        self.records_in = self.bytes_in = self.bytes_out = self.bytes_copied = 0
+        self.unsynced_bytes = 0
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
 
     def start_epoch(self, epoch: int) -> None:
@@ -696,6 +700,7 @@ class FakeBroker:
             response_cache=ResponseCache(lambda: self.topics.revision, 1 << 20),
             security=Security(users=Users(self.metadata)),
             health=Health(),
+            metrics=Measured(),
         )
         self.broker.health.stage = Stage.SERVING
         self.quotas = make_quotas(self.config, self.metadata, self.broker.clock)

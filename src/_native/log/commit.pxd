@@ -13,6 +13,7 @@ cdef extern from "log/sync_threads.h" nogil:
         void* owner           # set by the submitter; the threads never read it
         int64_t target        # set by the submitter: the durable end once this job has succeeded
         int result            # 0, or -errno of the first failure
+        int64_t took_us       # how long its syncs have taken
         SyncJob* next
 
     ctypedef struct SyncThreads:

@@ -244,6 +244,8 @@ cdef class PartitionLog(ReplicatedLog):
                 self.staged_size -= <uint32_t>info.size   # a marker is small, so it was staged
         if status < 0:
             return self.refuse(status)
+        self.bytes_in += info.size
+        self.records_in += <uint64_t>info.record_count
         appended(self, segment, batch, info, self.log_end_offset)
         return LOG_OK
 
@@ -347,6 +349,7 @@ cdef class PartitionLog(ReplicatedLog):
                 self.staged_size -= <uint32_t>size   # a marker is small, so it was staged
         if status < 0:
             return self.refuse(status)
+        self.bytes_copied += size
         while True:
             appended(self, segment, batch, &info, info.base_offset)
             batch = cursor.next

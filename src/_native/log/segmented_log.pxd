@@ -1,5 +1,5 @@
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from broker._native.log.segment cimport Segment
 from broker._native.log.transaction_index cimport AbortedList
@@ -35,6 +35,7 @@ cdef class SegmentedLog(AwaitedLog):
     cdef readonly int32_t leader_epoch
     cdef list epochs                      # of (epoch, start offset), oldest first
     cdef int64_t segment_bytes_max
+    cdef readonly uint64_t bytes_out      # that readers were given, since the start
 
     cdef Segment new_segment(self, int64_t base_offset)
     cdef LogStatus slice(self, int64_t offset, int64_t end_offset, int64_t size_max,

@@ -109,7 +109,10 @@ cdef class SegmentedLog(AwaitedLog):
         `at_least_one`, the first batch is returned whatever its size.
         """
         cdef LogEnd limit = self.visible_end()
-        return self.slice_below(&limit, offset, end_offset, size_max, at_least_one, found, owner)
+        cdef LogStatus status = self.slice_below(
+            &limit, offset, end_offset, size_max, at_least_one, found, owner)
+        self.bytes_out += <uint64_t>found.size
+        return status
 
     cdef LogEnd visible_end(self) noexcept:
         cdef LogEnd end

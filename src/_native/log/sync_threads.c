@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Jobs whose writeback one thread starts before it lets the others sync them: enough to fill a
@@ -95,9 +96,17 @@ static void finish(SyncThreads *threads, SyncJob *job) {
     pthread_mutex_unlock(&threads->lock);
 }
 
+static int64_t now_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
 static void run(SyncThreads *threads, SyncJob *job) {
     if (job->result == 0) {
+        int64_t begun_us = now_us();
         job->result = sync_files(threads->get_table(), job);
+        job->took_us = now_us() - begun_us;
     }
     finish(threads, job);
 }
@@ -176,6 +185,7 @@ int sync_threads_event_fd(const SyncThreads *threads) {
 
 void sync_threads_submit(SyncThreads *threads, SyncJob *job) {
     job->result = 0;
+    job->took_us = 0;
     pthread_mutex_lock(&threads->lock);
     int stopping = threads->stopping;
     if (!stopping) {

@@ -19,6 +19,7 @@ typedef struct SyncJob {
     void *owner;                       /* set by the submitter; the threads never read it */
     int64_t target;                    /* set by the submitter: the durable end after the job */
     int result;                        /* 0, or -errno of the first failure, which ends the job */
+    int64_t took_us;                   /* how long its syncs have taken */
     struct SyncJob *next; /* used by the threads until the job is taken */
 } SyncJob;
 

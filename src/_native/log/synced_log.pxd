@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.log.commit cimport SyncJob
 from broker._native.log.segment cimport Segment
@@ -8,6 +8,12 @@ from broker._native.log.turn cimport LogStatus
 
 cdef class SyncedLog(SegmentedLog):
     cdef readonly int64_t durable_end
+    # Since the start:
+    cdef readonly uint64_t records_in     # appended as the leader
+    cdef readonly uint64_t bytes_in       # likewise
+    cdef readonly uint64_t bytes_copied   # appended as a follower
+    cdef uint64_t job_bytes               # both, when the job was started
+    cdef uint64_t synced_bytes            # of these, what is durable
     cdef bint is_dirty
     cdef readonly bint is_group_commit
     cdef bint is_preallocated             # a new segment's file is preallocated whole

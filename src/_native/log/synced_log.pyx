@@ -290,6 +290,7 @@ cdef class SyncedLog(SegmentedLog):
         self.job.truncate_to = -1
         self.job.target = self.log_end_offset
         self.job_started_ms = self.turn.steady_ms
+        self.job_bytes = self.bytes_in + self.bytes_copied
         self.job_segment = self.active
         self.job_position = self.active.written
         self.job_max_timestamp = self.active.max_timestamp
@@ -311,6 +312,7 @@ cdef class SyncedLog(SegmentedLog):
             else:
                 # Several full segments are synced one per job: this job covers only the first.
                 self.job.target = self.segment_after(sealed).base_offset
+                self.job_bytes = self.synced_bytes   # how much it covers is not known
                 self.job_segment = sealed
                 self.job_position = sealed.written
                 self.job_max_timestamp = sealed.max_timestamp
@@ -350,6 +352,7 @@ cdef class SyncedLog(SegmentedLog):
             seal_write(self.folder_path, self.segment_after(sealed).base_offset)
         if self.job.target > self.durable_end:
             self.durable_end = self.job.target
+        self.synced_bytes = self.job_bytes
         # Batches appended during the sync have been unsynced since its start, at most.
         self.unsynced_since_ms = (
             0 if self.durable_end == self.log_end_offset else self.job_started_ms)
@@ -370,6 +373,13 @@ cdef class SyncedLog(SegmentedLog):
         self.staged_size = 0
         call_reached(self, self.sync_callbacks, self.durable_end, False)
         AwaitedLog.fail_waiters(self)
+
+    @property
+    def unsynced_bytes(self):
+        """Bytes appended since the start that a power cut could still take."""
+        if self.durable_end >= self.log_end_offset:
+            return 0
+        return self.bytes_in + self.bytes_copied - self.synced_bytes
 
     @property
     def is_syncing(self):

@@ -2,6 +2,7 @@ from libc.errno cimport EMFILE, ENFILE, ENOMEM
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.kernel.clock cimport monotonic_ns
+from broker._native.kernel.histogram cimport Histogram
 from broker._native.log.commit cimport CommitThread
 from broker._native.log.open_files cimport OpenFiles
 from broker._native.log.throttle cimport Throttle
@@ -72,6 +73,7 @@ cdef class Turn:
     cdef uint32_t spare_capacity
     cdef list dirty                       # of AwaitedLog: with staged bytes or a sync to start
     cdef list aging                       # of AwaitedLog: with bytes to be synced within flush.ms
+    cdef Histogram syncs                  # how long syncs have taken
     cdef AckWaiter* finished
     cdef AckWaiter* finished_tail
     cdef WatchOwner* woken

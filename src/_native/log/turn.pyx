@@ -16,6 +16,7 @@ from cpython.ref cimport Py_DECREF
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free
 
+from broker._native.kernel.histogram cimport histogram_add, histogram_state
 from broker._native.log.commit cimport CommitThread, SyncJob
 from broker._native.log.open_files cimport OpenFiles
 from broker._native.log.throttle cimport Throttle
@@ -71,6 +72,7 @@ cdef class Turn:
         while job != NULL:
             next_job = job.next
             log = <AwaitedLog>job.owner
+            histogram_add(&self.syncs, job.took_us)
             log.synced()
             Py_DECREF(log)
             job = next_job
@@ -126,6 +128,11 @@ cdef class Turn:
         if not self.is_full_reported and self.when_full is not None:
             self.is_full_reported = True
             self.when_full()
+
+    @property
+    def sync_times(self):
+        """The histogram of the times that syncs have taken."""
+        return histogram_state(&self.syncs)
 
     def retry_full(self):
         """Retry, at the end of a turn, the writes that found the disk full.

@@ -641,10 +641,7 @@ cdef class ReplicaFetcher(Wait):
             partition.partition = replica.named.partition
             partition.leader_epoch = replica.epoch
             partition.offset = log.log_end_offset
-            # (A log that was begun anew, and has nothing yet, has no history.)
-            partition.last_epoch = (
-                -1 if log.log_end_offset == (<Segment>log.segments[0]).base_offset > 0
-                else log.leader_epoch)
+            partition.last_epoch = -1 if has_no_history(log) else log.leader_epoch
             partition.log_start = log.log_start_offset
             partition.bytes_max = self.partition_bytes_max
             if log.is_throttled:
@@ -674,6 +671,18 @@ cdef class ReplicaFetcher(Wait):
             if left == 0:
                 at = put_topic_end(at)
         return at
+
+
+cdef bint has_no_history(PartitionLog log) noexcept:
+    """Return whether a log is empty and does not know what was before it.
+
+    It was begun anew; or all its records are deleted, and no epoch was left by a cut there. Its
+    leader cannot tell then whether it differs, and would have it cut below its start.
+    """
+    if log.log_end_offset == 0:
+        return False
+    return (log.log_end_offset == (<Segment>log.segments[0]).base_offset
+            or (log.log_end_offset == log.log_start_offset and log.leader_epoch == 0))
 
 
 cdef void leave_session(ReplicaList* replicas) noexcept nogil:

@@ -7,6 +7,7 @@ from broker._native.wire.output_queue cimport OutputQueue
 from broker._native.wire.poller_state cimport PollerState
 from broker._native.wire.quota cimport ClientQuota
 from broker._native.wire.reply_slot cimport ReplySlot
+from broker._native.wire.request_meter cimport RequestMeter
 from broker._native.wire.timer_wheel cimport Timer
 from broker._native.wire.tls cimport TlsChannel
 from broker._native.wire.unseen_writes cimport UnseenWrites
@@ -37,6 +38,7 @@ cdef class NativeProtocol:
     cdef bint is_write(self, Cursor frame) noexcept
     cdef bint serve(self, Connection connection, Cursor frame)
     cdef void record_latency(self, int64_t begun_ns) noexcept
+    cdef list meters(self)
     cdef void refuse(self, Connection connection, int64_t cut)
     cdef void serve_last(self, Connection connection, Cursor rest)
     cdef void lost(self, Connection connection, str reason)
@@ -95,6 +97,9 @@ cdef class Connection:
     cdef uint32_t interest                # the events that epoll watches
     cdef int64_t active_ms                # monotonic: when a byte was last received or sent
     cdef uint64_t round                   # the round of the poller that last served it
+    cdef RequestMeter* metered            # of the answer that was put in the output, or NULL
+    cdef int64_t metered_us               # when its request was read
+    cdef int64_t unsent_us                # since when the output is not empty; 0: it is
 
     cdef void on_event(self, uint32_t events)
     cdef bint is_full(self) noexcept

@@ -27,7 +27,7 @@ send, or requests that it could serve, adds itself to the poller's list `to_drai
 
 cimport cython
 from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 from posix.time cimport CLOCK_MONOTONIC
@@ -35,6 +35,7 @@ from posix.unistd cimport close as c_close
 
 from broker._native.kernel.clock cimport clock_ms
 from broker._native.kernel.cursor cimport Cursor
+from broker._native.kernel.histogram cimport histogram_add
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.turn cimport LOG_NOT_LED, may_acknowledge
 from broker._native.wire.detection cimport protocol_of
@@ -111,6 +112,16 @@ cdef int64_t REPLY_MEMORY_SCARCE_BYTES = limits.REPLY_MEMORY_SCARCE_BYTES
 cdef int64_t REPLY_MEMORY_BYTES_MAX = limits.REPLY_MEMORY_BYTES_MAX
 
 
+cdef inline void meter_answer(PollerState poller, const ReplySlot* slot) noexcept:
+    # Counts the time of a request whose answer is moved to the output. One that was not answered in
+    # the turn that has read it has waited.
+    histogram_add(&slot.meter.total, poller.clock_us - slot.read_us)
+    if not slot.is_timed:
+        histogram_add(
+            &slot.meter.remote,
+            0 if slot.read_us >= poller.turn_us else poller.clock_us - slot.read_us)
+
+
 cdef class NativeProtocol:
     """How one wire protocol cuts a connection's bytes into requests, and serves them.
 
@@ -153,6 +164,14 @@ cdef class NativeProtocol:
 
     cdef void record_latency(self, int64_t begun_ns) noexcept:
         """Record the latency of a request whose reply is being sent, if its slot has begun_ns."""
+
+    cdef list meters(self):
+        """Return (number of the API, its requests) for each API that is measured."""
+        return []
+
+    def request_meters(self):
+        """Return (number of the API, MeterState) for each API that has had requests."""
+        return self.meters()
 
     cdef void refuse(self, Connection connection, int64_t cut):
         """Answer a frame that `cut` found invalid; the connection ends."""
@@ -347,6 +366,7 @@ cdef class Connection:
             return False
         self.active_ms = poller.monotonic_ms
         have += <size_t>count
+        poller.bytes_received += <uint64_t>count
         if is_own:
             input_grow(&poller.memory, &self.input, have)
             if have < self.input.target:
@@ -553,6 +573,7 @@ cdef class Connection:
     cdef void begin_wait(self, Wait wait):
         """Serve no later request until an answer is complete."""
         self.wait = wait
+        self.poller.parked += 1
         wait.connection = self
         self.is_busy = True
 
@@ -561,6 +582,7 @@ cdef class Connection:
         cdef Wait wait = self.wait
         wheel_clear(&self.poller.wheel, &self.timer)
         self.wait = None
+        self.poller.parked -= 1
         wait.connection = None
         self.is_busy = False
         wait.ended()
@@ -637,6 +659,8 @@ cdef class Connection:
             slot = self.slots_head
             if slot.begun_ns > 0:
                 self.protocol.record_latency(slot.begun_ns)
+            if slot.meter != NULL:
+                meter_answer(self.poller, slot)
             if slot.acks > 0:
                 self.check_lease(slot)
             if slot.needs_lease and not self.needs_lease:
@@ -665,6 +689,9 @@ cdef class Connection:
             self.request_drain()
         if self.is_closed:
             return
+        if self.metered != NULL:
+            histogram_add(&self.metered.total, self.poller.clock_us - self.metered_us)
+            self.metered = NULL
         if self.poller.find_quota is not None:
             self.read_bytes += self.output.bytes - queued_before
         self.send()
@@ -706,6 +733,7 @@ cdef class Connection:
 
     cdef void send(self):
         cdef SendStatus status
+        cdef int64_t unsent = self.output.bytes
         if self.has_unsent():
             if self.tls is None:
                 status = queue_send(
@@ -723,9 +751,16 @@ cdef class Connection:
                 self.close("reset by the peer")
                 return
             self.active_ms = self.poller.monotonic_ms
+            self.poller.bytes_sent += <uint64_t>(unsent - self.output.bytes)
             if status != SEND_DONE:
+                if self.unsent_us == 0:
+                    self.unsent_us = self.poller.clock_us
                 self.watch(self.interest | EPOLLOUT)
                 return
+            histogram_add(
+                &self.poller.sends,
+                0 if self.unsent_us == 0 else self.poller.clock_us - self.unsent_us)
+            self.unsent_us = 0
         self.needs_lease = False
         if self.interest & EPOLLOUT:
             self.watch(self.interest & ~<uint32_t>EPOLLOUT)

@@ -11,7 +11,7 @@ their memory, the connection is closed (`Poller.close_stalled_frames`).
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from posix.time cimport CLOCK_MONOTONIC
 
 from broker._native.kernel.clock cimport clock_ms
@@ -49,6 +49,8 @@ cdef void mute(Connection connection, int64_t delay_ms):
     if connection.is_closed or connection.is_closing or connection.is_busy or delay_ms <= 0:
         return
     connection.begin_wait(Mute())
+    connection.poller.rests += 1
+    connection.poller.rest_ms += <uint64_t>delay_ms
     # From now on: the poller's clock may be that of its last turn, long ago.
     wheel_set(&connection.poller.wheel, &connection.timer, clock_ms(CLOCK_MONOTONIC) + delay_ms)
 

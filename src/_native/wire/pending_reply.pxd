@@ -23,10 +23,13 @@ cdef class PendingReply:
     cdef readonly int version
     cdef readonly object client_id
     cdef readonly bytes body              # None once it has been taken
+    cdef bint has_waited                  # before its answer
+    cdef int64_t handled_us               # when Python has begun with it, or what followed
     cdef int64_t counted                  # bytes of the body in FrameMemory, while it waits
 
     cdef int must_be_unanswered(self) except -1
     cdef void release_memory(self) noexcept
+    cdef void note_times(self) noexcept
     cdef void finish(self, bint is_busy) except *
 
 

@@ -10,7 +10,9 @@ from libc.stdlib cimport malloc
 from libc.string cimport memcpy
 
 from broker._native.kernel.big_endian cimport store_uint32
+from broker._native.kernel.clock cimport monotonic_us
 from broker._native.kernel.cursor cimport Cursor
+from broker._native.kernel.histogram cimport histogram_add
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.turn cimport is_fenced
 from broker._native.wire.connection cimport Connection, Wait
@@ -18,6 +20,7 @@ from broker._native.wire.epoll cimport EPOLLRDHUP
 from broker._native.wire.frame_memory cimport memory_hand_over
 from broker._native.wire.mute cimport mute
 from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
+from broker._native.wire.request_meter cimport RequestMeter
 
 
 @cython.final
@@ -35,9 +38,35 @@ cdef class PendingReply:
     def take_body(self):
         """Return the body of the request, without its header, and release it: only once."""
         cdef bytes body = self.body
+        if self.slot != NULL and self.slot.meter != NULL:
+            self.handled_us = monotonic_us()
+            histogram_add(&self.slot.meter.queue, self.handled_us - self.slot.read_us)
         self.release_memory()
         self.body = None
         return body
+
+    def waits(self):
+        """Note that its answer comes later: what it takes from now on is time of waiting."""
+        cdef int64_t now_us
+        if self.slot == NULL or self.slot.meter == NULL:
+            return
+        now_us = monotonic_us()
+        histogram_add(&self.slot.meter.local, now_us - self.handled_us)
+        self.handled_us = now_us
+        self.has_waited = True
+
+    cdef void note_times(self) noexcept:
+        cdef RequestMeter* meter = self.slot.meter
+        cdef int64_t took_us
+        if meter == NULL or self.handled_us == 0:
+            return
+        took_us = monotonic_us() - self.handled_us
+        self.slot.is_timed = True
+        if self.has_waited:
+            histogram_add(&meter.remote, took_us)
+        else:
+            histogram_add(&meter.local, took_us)
+            histogram_add(&meter.remote, 0)
 
     cdef int must_be_unanswered(self) except -1:
         if self.slot == NULL:
@@ -134,6 +163,7 @@ cdef class PendingReply:
         cdef ReplySlot* slot = self.slot
         cdef Connection connection
         self.release_memory()
+        self.note_times()
         self.slot = NULL
         slot.waiting -= 1
         if slot.connection == NULL:

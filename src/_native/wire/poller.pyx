@@ -22,6 +22,7 @@ from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, itimerspec
 from posix.unistd cimport close as c_close, read as c_read
 
 from broker._native.kernel.clock cimport clock_ms, monotonic_us
+from broker._native.kernel.histogram cimport histogram_state
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport LOG_OK, AckWaiter, Turn, WatchOwner
 from broker._native.wire.buffer_pool cimport pool_trim
@@ -164,6 +165,7 @@ cdef class Poller(PollerState):
         connection.session = session
         connection.tls = tls
         connection.needs_login = needs_login
+        self.accepted += 1
         self.watch_fd(fd, connection.interest)
         self.connections[fd] = connection
         if protocol is not None:
@@ -206,6 +208,7 @@ cdef class Poller(PollerState):
         cdef int count = epoll_wait(self.epoll_fd, events, EVENTS_MAX, 0)
         if count <= 0:
             return 0
+        self.polls += 1
         self.read_clocks()
         self.turn.is_running = True
         try:
@@ -271,7 +274,8 @@ cdef class Poller(PollerState):
 
     def read_clocks(self):
         """Read the clocks, whose time is that of the whole turn."""
-        self.monotonic_ms = clock_ms(CLOCK_MONOTONIC)
+        self.turn_us = self.clock_us = monotonic_us()
+        self.monotonic_ms = self.turn_us // 1000
         self.turn.now_ms = clock_ms(CLOCK_REALTIME)
         self.turn.steady_ms = self.monotonic_ms + self.steady_base_ms
 
@@ -305,7 +309,8 @@ cdef class Poller(PollerState):
         self.expire()
         # Serving a delayed frame or a request in Python can create new work; what is left after a
         # few rounds is left to the next turn.
-        self.start_budget(monotonic_us() + self.budget_us)
+        self.clock_us = monotonic_us()
+        self.start_budget(self.clock_us + self.budget_us)
         while rounds < POLLS_PER_TURN and not self.is_over_budget:
             rounds += 1
             self.turn.flush()
@@ -522,6 +527,11 @@ cdef class Poller(PollerState):
     @input_bytes_max.setter
     def input_bytes_max(self, int64_t size):
         self.memory.bytes_max = size
+
+    @property
+    def send_times(self):
+        """The histogram of the times in which answers were sent."""
+        return histogram_state(&self.sends)
 
     @property
     def waiting_for_memory(self):

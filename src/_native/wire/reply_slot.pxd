@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from broker._native.log.turn cimport AckWaiter, LogStatus
+from broker._native.wire.request_meter cimport RequestMeter
 
 cdef enum:
     SLOT_INLINE_SIZE = 160    # fits the reply to a write to one partition
@@ -22,6 +23,9 @@ cdef struct ReplySlot:
     bint is_droppable         # not sent while the peer does not read earlier replies
     bint needs_lease          # made while the broker might acknowledge: not sent afterwards
     int64_t broker_epoch      # Turn.broker_epoch when it was queued, or when Python answered
+    RequestMeter* meter       # counts its request, or NULL
+    bint is_timed             # whether its waiting time is counted already
+    int64_t read_us           # with a meter: when the request was read
     int64_t begun_ns          # when its request began, if its latency is recorded, or 0
     uint32_t size
     # Set by its protocol if it waits for a log. NULL: no failure of a log makes the reply wrong.

@@ -29,6 +29,8 @@ cdef ReplySlot* slot_new(uint32_t capacity, int32_t waiters) noexcept nogil:
     slot.waiting = slot.acks = 0
     slot.is_closing = slot.is_droppable = slot.needs_lease = False
     slot.fail = NULL
+    slot.meter = NULL
+    slot.is_timed = False
     slot.size = slot.failed_size = slot.failed_start = 0
     slot.failed_end = NULL
     slot.begun_ns = slot.broker_epoch = 0

@@ -49,9 +49,13 @@ def _groups(cluster: Any) -> Iterable[str]:  # noqa: ANN401 - a Cluster
 
 
 def _topic_settings(cluster: Any) -> Iterable[str]:  # noqa: ANN401 - a Cluster
-    from broker.client.topics import setting_names  # noqa: PLC0415 - only when it is completed
+    # Only when it is completed.
+    from broker.client.configs import Kind, Resource, describe_configs  # noqa: PLC0415
 
-    return [f"{each}=" for each in setting_names(cluster)]
+    # All topics have the same.
+    some = list(cluster.existing_topics())[:1]
+    found = [describe_configs(cluster, Resource(Kind.TOPIC, each)) for each in some]
+    return [f"{name}=" for names in found for name in names]
 
 
 topics = dynamic(_topics)

@@ -96,7 +96,9 @@ def read_profiles() -> Profiles:
     try:
         found = tomllib.loads(text)
         profiles = {
-            str(name): Profile(_text(each["bootstrap_server"]), _text_or_none(each, "command_config"))
+            str(name): Profile(
+                _text(each["bootstrap_server"]), _text_or_none(each, "command_config")
+            )
             for name, each in found.get("profiles", {}).items()
         }
         return Profiles(_text_or_none(found, "current"), profiles)

@@ -19,6 +19,7 @@ def succeeded(session: Session, protocol: str, mechanism: str, principal: Princi
     if not _record(session, protocol, mechanism, str(principal), ""):
         return False
     session.principal = principal
+    session.broker.metrics.counters.logins.add(session.listener.name, mechanism)
     return True
 
 
@@ -26,6 +27,8 @@ async def failed(session: Session, protocol: str, mechanism: str, refused: Refus
     """Log that a login has failed, and wait as long as its answer is to be held back."""
     assert session.login is not None
     _record(session, protocol, mechanism, refused.user, refused.reason)
+    counters = session.broker.metrics.counters
+    counters.login_failures.add(session.listener.name, mechanism or "none", refused.reason)
     _log.warning(
         "login failed: peer=%s listener=%s mechanism=%s reason=%s",
         session.client_host,

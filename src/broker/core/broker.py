@@ -13,6 +13,7 @@ from broker.core.logs.log import Log
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
 from broker.core.metadata import Metadata
+from broker.core.metrics.measured import Measured
 from broker.core.producer_ids import ProducerIds
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
@@ -26,6 +27,7 @@ from broker.model.config import Config
 from broker.storage.log_dir import DiskSpace, disk_space
 
 if TYPE_CHECKING:
+    from broker._native.wire.connection import Connection
     from broker.core.links import Links
     from broker.core.partition_changes import PartitionChanges
 
@@ -52,9 +54,12 @@ class Broker(NamedTuple):
     long_answers: Admission  # responses that are whole in memory before they are sent
     response_cache: ResponseCache  # responses about all topics
     health: Health
+    metrics: Measured
     links: "Links | None" = None  # to the other brokers; None: standalone
     partition_changes: "PartitionChanges | None" = None  # None: standalone
     security: Security = Security()
+    # All that are open now; those that clients have opened have a Session.
+    connections: "Callable[[], Sequence[Connection]]" = tuple
 
     @property
     def config(self) -> Config:

@@ -12,13 +12,13 @@ Nothing is started here: `services_of` returns what starts, in order.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
-from broker._native.wire.connection import Connection
+from broker._native.wire.connection import Connection, NativeProtocol
 from broker._native.wire.poller import Poller
 from broker.codec import compression
 from broker.core.broker import Broker
@@ -34,6 +34,8 @@ from broker.core.maintenance.disk_space import Level
 from broker.core.maintenance.retention import Retention
 from broker.core.maintenance.scrub import Scrub
 from broker.core.maintenance.scrub import Settings as ScrubSettings
+from broker.core.metrics.counters import Counters
+from broker.core.metrics.measured import Measured
 from broker.core.producer_ids import ProducerIds
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.response_cache import ResponseCache
@@ -59,6 +61,7 @@ from broker.server.disk_watch import DiskWatch
 from broker.server.housekeeping import Housekeeping, LogEvents
 from broker.server.limiting import count_closed, limit_connections, make_quotas
 from broker.server.loop import Loop
+from broker.server.measuring import make_pages
 from broker.server.opening import Opened
 from broker.server.partition_logs import NativeLogs
 from broker.server.requests import Requests
@@ -73,6 +76,7 @@ from broker.storage.recovery.partitions import Partitions
 
 if TYPE_CHECKING:
     from broker.core.security.audit import Audit
+    from broker.core.session import Session
     from broker.server.cluster.cluster import Cluster
 
 
@@ -181,6 +185,7 @@ def make_broker(
     coordinators: Coordinators,
     checkpoints: Checkpoints,
     security: Security,
+    connections: Callable[[], Sequence[Connection]],
 ) -> Broker:
     """Make what handlers use."""
     cluster = storage.opened.cluster
@@ -208,7 +213,9 @@ def make_broker(
         links=None if cluster is None else cluster.links,
         partition_changes=None if cluster is None else cluster.partition_changes(),
         security=security,
+        metrics=Measured(),
         health=Health() if cluster is None else cluster.health(),
+        connections=connections,
     )
 
 
@@ -270,19 +277,25 @@ def make_poller(
     logs: Logs,
     protocols: Iterable[WireProtocol],
     loop: Loop,
-    connection_limits: ConnectionLimits,
-    waiting_logins: WaitingLogins,
+    limited: tuple[ConnectionLimits, WaitingLogins],
+    measure: Callable[[Poller, Mapping[str, NativeProtocol], Requests], Counters],
 ) -> Poller:
-    """Make the native side of all connections."""
+    """Make the native side of all connections, whose ends are told to `limited`.
+
+    `measure` is told of its parts, and returns what counts the ends, too.
+    """
+    connection_limits, waiting_logins = limited
     poller = Poller(logs.turn, logs.table)
     native_protocols = {each.name: each.native_protocol(config) for each in protocols}
     requests = Requests(loop)
 
     def closed(connection: Connection, reason: str) -> None:
         count_closed(connection_limits, connection)
+        counters.closed.add(cast("Session", connection.session).listener.name, reason)
         waiting_logins.remove(connection)
         requests.closed(connection, reason)
 
+    counters = measure(poller, native_protocols, requests)
     poller.serve_with(native_protocols, requests.dispatch, closed)
     logs.turn.schedule = partial(loop.call_next, poller.end)
     return poller
@@ -349,12 +362,21 @@ def compose(  # noqa: PLR0913, PLR0917 - what the process has before any part
     security = make_security(config, opened.metadata, clock, logs.table)._replace(
         audit=audit, quotas=quotas
     )
-    broker = make_broker(storage, logs, coordinators, checkpoints, security)
+    broker = make_broker(
+        storage,
+        logs,
+        coordinators,
+        checkpoints,
+        security,
+        lambda: list(poller.connections.values()),
+    )
     protocols = attach_protocols(broker, small_files, checkpoints, variant.protocols)
     maintenance = make_maintenance(storage, logs, checkpoints, broker.health)
     connection_limits = limit_connections(storage.configs, quotas, clock)
     waiting_logins = WaitingLogins(loop)
-    poller = make_poller(config, logs, protocols, loop, connection_limits, waiting_logins)
+    measure = partial(make_pages, broker, maintenance.disk_watch)
+    limited = connection_limits, waiting_logins
+    poller = make_poller(config, logs, protocols, loop, limited, measure)
     poller.authorizes = security.authorizer is not None
     quotas.limit(poller.limit_clients)
     return Composition(

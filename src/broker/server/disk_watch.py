@@ -66,6 +66,7 @@ class DiskWatch(Service):
         self._space = DiskSpace()
         self._reserve = Reserve(path)
         self._level = self._space.level
+        self._measured = Space(0, 0, 0, 0)
         self._has_failed = False  # a write has failed since the last check
         self._is_called = asyncio.Event()
         turn.when_full = self._call
@@ -96,6 +97,11 @@ class DiskWatch(Service):
         except StorageError as error:
             _log.warning("disk reserve not removed: error=%s", error)
 
+    @property
+    def state(self) -> tuple[str, Space, int]:
+        """The data directory, the space of its disk at the last check, and its level."""
+        return str(self._path), self._measured, int(self._level)
+
     def _call(self) -> None:
         self._has_failed = True
         self._is_called.set()
@@ -122,6 +128,7 @@ class DiskWatch(Service):
 
     def _apply(self, level: Level, space: Space) -> None:
         before, self._level = self._level, level
+        self._measured = space
         self._health.disk_level, self._health.disk_free_bytes = level, space.free_bytes
         if level is not before:
             self._turn.is_tight = level >= Level.TRIM

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker._native.wire.poller import Poller
+from broker.core.metrics.counters import Counters
 from broker.core.security.quotas.connections import ConnectionLimits, Refusal
 from broker.model import limits
 from broker.model.address import Address
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Makes a protocol's session from (client host, advertised host, advertised port, listener).
-MakeSession: TypeAlias = Callable[[str, str, int, ListenerConfig], object]
+# Makes a protocol's session from the addresses of the client and of what it is told, and the
+# listener.
+MakeSession: TypeAlias = Callable[[Address, Address, ListenerConfig], object]
 
 
 class Acceptor(NamedTuple):
@@ -36,6 +38,7 @@ class Acceptor(NamedTuple):
         logins: the connections that have not logged in.
         limits: how many there may be, and how fast they may come.
         throttled: the connections that are refused, until they are closed.
+        counters: of what becomes of them.
     """
 
     loop: AbstractEventLoop
@@ -45,6 +48,7 @@ class Acceptor(NamedTuple):
     logins: WaitingLogins
     limits: ConnectionLimits
     throttled: "Throttled"
+    counters: Counters
 
 
 class Throttled:
@@ -134,14 +138,16 @@ class Listener:
             refusal = self._refusal(str(peer[0]), acceptor)
             if refusal is not None:
                 self._refused(refusal.reason)
+                acceptor.counters.refused.add("limit" if refusal.after_ms == 0 else "quota")
                 acceptor.throttled.close(accepted, refusal.after_ms)
                 continue
             try:
-                self._hand_over(accepted, str(peer[0]), acceptor)
+                self._hand_over(accepted, Address(str(peer[0]), peer[1]), acceptor)
             except OSError as error:  # the client has left, or there is no memory to watch it
                 accepted.close()
                 acceptor.limits.closed(self.config, str(peer[0]))
                 self._refused(f"it cannot be served: {error}")
+                acceptor.counters.refused.add("cannot be served")
 
     def _refused(self, reason: str) -> None:
         count = self._refusals.add()
@@ -158,7 +164,7 @@ class Listener:
             return Refusal(f"max.connections and descriptors allow {count_max}")
         return acceptor.limits.refusal(self.config, address)
 
-    def _hand_over(self, accepted: socket.socket, peer: str, acceptor: Acceptor) -> None:
+    def _hand_over(self, accepted: socket.socket, peer: Address, acceptor: Acceptor) -> None:
         accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.SEND_BUFFER_BYTES)
@@ -168,16 +174,17 @@ class Listener:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, limits.KEEPALIVE_PROBES)
         local = str(accepted.getsockname()[0])
         reached = self._advertised or Address(local, self._own_port or self.port)
-        session = acceptor.make_session(peer, reached.host, reached.port, self.config)
+        session = acceptor.make_session(peer, reached, self.config)
         needs_login = self.config.security.has_sasl
         connection = acceptor.poller.add(
             accepted.fileno(),
-            peer,
+            peer.host,
             session,
             self._protocol,
             None if self._tls is None else self._tls.channel(),
             needs_login=needs_login,
         )
         accepted.detach()  # the poller owns it from here on
+        acceptor.counters.accepted.add(self.config.name)
         if needs_login:
             acceptor.logins.add(connection)

@@ -12,6 +12,7 @@ from broker._native.wire.pending_reply import PendingReply
 from broker.core.scheduling.fair_clocks import FairClocks
 from broker.model.clock import monotonic_ns
 from broker.model.errors import CodecError, PeerError
+from broker.model.http_limits import CLIENT_TEXT_CHARS_MAX
 from broker.model.limits import PYTHON_SHARE_US
 from broker.protocols.base import Answer, Deferred, Immediate, WireProtocol
 
@@ -62,6 +63,11 @@ class Requests:
         # Referenced here until they are done; by connection, so that its end cancels them.
         self._running: dict[Connection, Future[Any]] = {}
 
+    @property
+    def queued(self) -> int:
+        """How many requests wait."""
+        return len(self._left)
+
     def dispatch(self, pending: list[PendingReply]) -> bool:
         """Start requests, for PYTHON_SHARE_US or a little more; return whether some are left."""
         if not self._waiting and len(pending) == 1:
@@ -87,13 +93,14 @@ class Requests:
         return bool(self._waiting)
 
     def _begin(self, request: PendingReply) -> None:
+        protocol, client_id = _protocol(request), request.client_id
+        session = cast("Session", request.session)
+        session.wire = protocol.name
+        if client_id is not None:
+            session.client_id = client_id[:CLIENT_TEXT_CHARS_MAX]
         try:
-            reply = _protocol(request).handle(
-                request.operation,
-                request.version,
-                request.client_id,
-                request.take_body(),
-                cast("Session", request.session),
+            reply = protocol.handle(
+                request.operation, request.version, client_id, request.take_body(), session
             )
         except Exception as error:  # noqa: BLE001 - logged by _give_up
             _give_up(request, error)
@@ -103,10 +110,12 @@ class Requests:
         elif isinstance(reply, Deferred):
             self._running[request.connection] = reply.future
             reply.future.add_done_callback(partial(self._finish, request, reply))
+            request.waits()
         else:
             task: Task[None] = ensure_future(_answer(request, reply), loop=self._loop)
             self._running[request.connection] = task
             task.add_done_callback(partial(self._forget, request.connection))
+            request.waits()
 
     def closed(self, connection: Connection, reason: str) -> None:
         """Cancel the requests of a closed connection, free its links, and log its end."""

@@ -114,6 +114,11 @@ class ListenerTls:
             )
         self._warned_days = days
 
+    @property
+    def expires(self) -> datetime:
+        """When the certificate in use does."""
+        return self._secured.certificate.expires
+
     def _is_other(self, settings: Values) -> bool:
         return not settings.has_values_of(self._settings) or _seen(settings) != self._seen
 

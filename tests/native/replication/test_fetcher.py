@@ -11,7 +11,7 @@ from broker._native.log import truncation
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.replication.fetcher import ReplicaEvent
-from tests.support.native_log import TOPIC_ID, Logs, placed, records
+from tests.support.native_log import TOPIC_ID, Logs, appended, placed, records
 from tests.support.native_wire import Wire
 from tests.support.scripted_leader import (
     BROKER_EPOCH,
@@ -127,6 +127,23 @@ def test_a_log_that_was_begun_anew_has_no_last_epoch(copying: Copying) -> None:
     (topic,) = copying.leader.request().body["topics"]
     partition = topic["partitions"][0]
     assert (partition["fetch_offset"], partition["last_fetched_epoch"]) == (90, -1)
+
+
+def test_a_log_without_records_whose_epochs_were_cut_has_no_last_epoch(copying: Copying) -> None:
+    log = copying.logs.create(0)
+    log.start_epoch(2)
+    appended(log, records(3))
+    copying.logs.settle(log)
+    log.move_log_start(3)
+    assert log.epoch_entries == [(2, 3)]
+    truncation.set_epochs(log, [(0, 3)])
+    log.follow(EPOCH)
+    copying.fetcher.add(log, TOPIC_ID, 0, EPOCH)
+    copying.leader.connect()
+
+    (topic,) = copying.leader.request().body["topics"]
+    partition = topic["partitions"][0]
+    assert (partition["fetch_offset"], partition["last_fetched_epoch"]) == (3, -1)
 
 
 def test_a_new_log_has_no_last_epoch_but_that_of_its_begin(copying: Copying) -> None:

@@ -17,6 +17,7 @@ from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState
 from broker.core.cluster.writes import Item, Write
 from broker.core.replica_ends import End
 from broker.model.log_results import AppendStatus, LogState
+from broker.server.cluster.replicating import must_begin_at
 from broker.storage.recovery.truncation import cut_point
 from tests.simulation.cluster.broker import SimulatedBroker
 from tests.simulation.cluster.changes import EndsOf
@@ -440,9 +441,10 @@ class ReplicatedBroker(SimulatedBroker):
             if position < log.log_end_offset:
                 waiting.add(leader)
             entries = log.epoch_entries
-            # A log that was begun anew, and has nothing yet, has no history.
+            # A log that was begun anew and has nothing yet, or has no epochs left, has no history.
             is_new = log.segment_entries[0][0] == log.log_end_offset > 0
-            last_epoch = -1 if is_new or not entries else entries[-1][0]
+            is_cut = log.log_start_offset == log.log_end_offset > 0 == log.leader_epoch
+            last_epoch = -1 if is_new or is_cut or not entries else entries[-1][0]
             followed.setdefault(leader, []).append(
                 Asked(item, log.known_epoch, position, last_epoch)
             )
@@ -505,7 +507,7 @@ class ReplicatedBroker(SimulatedBroker):
             if not log.is_follower or log.known_epoch != epoch:
                 continue
             if each.error:
-                if each.log_start > log.log_end_offset:
+                if each.error == OUT_OF_RANGE and must_begin_at(log, each.log_start):
                     self._change(each.item, log, each.log_start, is_anew=True)
             elif each.diverging is not None:
                 self._change(each.item, log, self.cut_point(log, each.diverging))

@@ -339,7 +339,7 @@ def test_many_thousands_of_unknown_names_are_refused_soon_and_counted(tmp_path: 
     file = tmp_path / "server.properties"
     file.write_text("".join(f"no.such.name.{number}=1\n" for number in range(100_000)))
 
-    with pytest.raises(ConfigError, match="^100000 errors") as raised:
+    with pytest.raises(ConfigError, match=r"^100000 errors") as raised:
         load(file=file)
 
     assert str(raised.value).endswith("and 99000 more")

@@ -62,5 +62,5 @@ def test_two_halves_of_a_character_are_one_as_in_java() -> None:
 
 @pytest.mark.parametrize("half", [r"\ud83d", r"\ude00", r"\ude00\ud83d"])
 def test_half_a_character_is_refused_with_its_line(half: str) -> None:
-    with pytest.raises(ConfigError, match="^2: .*half of a character"):
+    with pytest.raises(ConfigError, match=r"^2: .*half of a character"):
         read_properties(f"a=1\nb={half}x")

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from broker.core.metrics.counters import Counters
 from broker.core.security.quotas.connections import ConnectionLimits
 from broker.model import limits
 from broker.model.address import Address
@@ -39,6 +40,7 @@ def acceptor_of(loop: asyncio.AbstractEventLoop, poller: FakePoller) -> Acceptor
         WaitingLogins(loop),
         unlimited,
         Throttled(loop),
+        Counters(),
     )
 
 

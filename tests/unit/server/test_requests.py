@@ -47,7 +47,8 @@ class FakeRequest:
     """One request; once it is answered, the next one is handed over."""
 
     operation = version = 0
-    client_id = session = None
+    client_id = None
+    session = SimpleNamespace()
 
     def __init__(self, connection: FakeConnection, body: str) -> None:
         """Wait for a response."""
@@ -58,6 +59,9 @@ class FakeRequest:
     def take_body(self) -> str:
         """Return what follows the header."""
         return self.body
+
+    def waits(self) -> None:
+        """Its answer comes later."""
 
     def close(self) -> None:
         """Close the connection instead."""

@@ -4,6 +4,7 @@ from broker._native.log.turn cimport Turn, WatchOwner
 from broker._native.protocols.kafka.envelope cimport RequestHead
 from broker._native.wire.connection cimport Connection, Wait
 from broker._native.wire.output_queue cimport OutputQueue
+from broker._native.wire.request_meter cimport RequestMeter
 
 cdef enum FetchStatus:
     FETCH_READY               # call `reply` now
@@ -22,6 +23,9 @@ cdef class ParkedFetch(Wait):
     cdef int32_t bytes_min
     cdef int32_t bytes_max
     cdef public int32_t wait_ms
+    cdef RequestMeter* meter              # counts its requests, or NULL
+    cdef bint is_of_replica               # set once, by its subclass
+    cdef int64_t read_us                  # when the request was read
     cdef int64_t throttle_ms              # told in its last reply; 0: within the quotas
 
     cdef void sweep(self) noexcept

@@ -5,6 +5,7 @@ a partition is, what is enough and what the reply has is that of its subclasses:
 consumers (fetch.pyx) and those of replicas (replica_fetch.pyx).
 """
 
+from broker._native.kernel.histogram cimport histogram_add
 from broker._native.log.turn cimport Watch, ready_add
 from broker._native.wire.mute cimport mute
 
@@ -67,6 +68,13 @@ cdef class ParkedFetch(Wait):
     cdef void send(self, Connection connection):
         """Queue the response; if it tells a throttle time, the connection is mute for that time."""
         self.reply(&connection.output)
+        if self.meter != NULL:
+            connection.metered = self.meter
+            connection.metered_us = self.read_us
+            histogram_add(
+                &self.meter.remote,
+                0 if self.read_us >= connection.poller.turn_us
+                else connection.poller.clock_us - self.read_us)
         connection.request_drain()
         if self.throttle_ms > 0:
             mute(connection, self.throttle_ms)

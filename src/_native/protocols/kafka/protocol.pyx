@@ -5,7 +5,8 @@ in flexible versions, empty tagged fields.
 """
 
 cimport cython
-from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint8_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport calloc, free
 
 from broker._native.kernel.clock cimport monotonic_ns
 from broker._native.kernel.cursor cimport (
@@ -15,6 +16,7 @@ from broker._native.kernel.cursor cimport (
     load_int16,
     load_int32,
 )
+from broker._native.kernel.histogram cimport histogram_add
 from broker._native.log.permissions cimport Permissions
 from broker._native.protocols.kafka.envelope cimport (
     ENVELOPE_OK,
@@ -51,9 +53,16 @@ from broker._native.wire.connection cimport (
 )
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.mute cimport mute, quota_of
+from broker._native.wire.pending_reply cimport PendingReply
 from broker._native.wire.permitted cimport permissions_of
 from broker._native.wire.quota cimport NS_PER_MS, ClientQuota, percents
 from broker._native.wire.reply_slot cimport ReplySlot
+from broker._native.wire.request_meter cimport (
+    METER_SAMPLE,
+    METER_VERSIONS,
+    RequestMeter,
+    meter_state,
+)
 
 cdef enum:
     KEY_PRODUCE = 0
@@ -62,6 +71,8 @@ cdef enum:
     # Of first bytes: bounds of what may be Kafka's.
     DETECTED_KEYS = 128       # above every key that exists (95 of them in Kafka 4.4)
     DETECTED_VERSIONS = 128   # Kafka 4.4 is at 18 after fifteen years
+    KEY_REPLICA_FETCH = DETECTED_KEYS     # of meters: Fetch of other brokers is counted twice
+    METERED_KEYS = DETECTED_KEYS + 1
     FETCH_WORK = 64           # in ordinary requests: a fetch of many partitions, at worst
     DECOMPRESSED_WORK_SHIFT = 12  # 4 KiB decompressed take as long as one
 
@@ -73,6 +84,8 @@ cdef class Kafka(NativeProtocol):
     cdef ApiTable apis
     cdef readonly FetchSessions sessions
     cdef readonly int32_t frame_bytes_max
+    cdef RequestMeter* by_key[METERED_KEYS]
+    cdef uint64_t sampled
     cdef public bint leaves_all  # every request is left to Python, as a test's faults ask
 
     def __cinit__(self, fallback, apis, FetchSessions sessions not None, *,
@@ -83,6 +96,11 @@ cdef class Kafka(NativeProtocol):
         self.is_closed_idle = True
         self.frame_bytes_max = frame_bytes_max
         apis_read(apis, &self.apis)
+
+    def __dealloc__(self):
+        cdef int key
+        for key in range(METERED_KEYS):
+            free(self.by_key[key])
 
     cdef Verdict recognizes(self, const uint8_t* data, size_t size) noexcept:
         # A length, then a key and a version that are plausible.
@@ -116,6 +134,7 @@ cdef class Kafka(NativeProtocol):
         cdef ReplySlot* slot = NULL
         cdef RequestHead head
         cdef Permissions permissions
+        cdef RequestMeter* meter
         if connection.login_ends_ms != 0 and (
                 connection.poller.monotonic_ms >= connection.login_ends_ms):
             connection.protocol = self.gate
@@ -123,8 +142,11 @@ cdef class Kafka(NativeProtocol):
         if envelope_read(frame, &self.apis, &head) != ENVELOPE_OK:
             connection.close("request with a key, version or header that is not served")
             return False
+        meter = self.meter_of(head.api_key)
+        if meter != NULL:
+            meter.requests[min(head.api_version, METER_VERSIONS - 1)] += 1
         if self.leaves_all:
-            request_hand_over(connection, &head)
+            self.leave(connection, &head)
             return not connection.is_closed
         permissions = permissions_of(connection)
         if connection.poller.find_quota is not None:
@@ -138,8 +160,9 @@ cdef class Kafka(NativeProtocol):
             if head.api_key == KEY_LIST_OFFSETS and (quota is None or quota.time is None):
                 slot = list_offsets_serve(connection.poller.topics, permissions, &head)
             if slot == NULL:
-                request_hand_over(connection, &head)
+                self.leave(connection, &head)
             else:
+                note_meter(slot, meter, connection)
                 connection.enqueue(slot)
         return not connection.is_closed
 
@@ -147,14 +170,18 @@ cdef class Kafka(NativeProtocol):
                             ClientQuota quota, RequestHead* head, size_t size):
         cdef ReplySlot* slot = NULL
         cdef int64_t decompressed_bytes = 0, throttle_ms = 0
-        cdef int64_t begun_ns = 0 if quota is None else monotonic_ns()
+        cdef RequestMeter* meter = self.meter_of(KEY_PRODUCE)
+        cdef bint is_sample = meter != NULL and self.is_sample()
+        cdef int64_t begun_ns = 0 if quota is None and not is_sample else monotonic_ns()
         cdef ServeStatus status = produce_serve(
             connection.poller.topics, connection.poller.turn, permissions, head,
             &connection.unseen, &slot, &decompressed_bytes)
         connection.poller.work += <int>(decompressed_bytes >> DECOMPRESSED_WORK_SHIFT)
         if status == NOT_SERVED:
-            request_hand_over(connection, head)
+            self.leave(connection, head)
             return
+        if is_sample:
+            histogram_add(&meter.local, (monotonic_ns() - begun_ns) // 1000)
         if status == SERVED_CLOSE:
             connection.close("acks=0 produce that failed")
             return
@@ -163,6 +190,7 @@ cdef class Kafka(NativeProtocol):
         if status == SERVED:
             if throttle_ms > 0:
                 tell_throttle(slot, head, throttle_ms)
+            note_meter(slot, meter, connection)
             connection.enqueue(slot)
         if throttle_ms > 0:
             mute(connection, throttle_ms)
@@ -171,15 +199,56 @@ cdef class Kafka(NativeProtocol):
                           ClientQuota quota, RequestHead* head):
         cdef FetchStatus status = FETCH_NOT_SERVED
         cdef ParkedFetch session
+        cdef RequestMeter* meter
+        cdef int64_t begun_ns = monotonic_ns() if self.is_sample() else 0
         connection.poller.work += FETCH_WORK
         if connection.slots_head == NULL:
             session = self.sessions.begin(connection, permissions, quota, head, &status)
         if status == FETCH_NOT_SERVED:
-            request_hand_over(connection, head)
-        elif status == FETCH_READY:
+            self.leave(connection, head)
+            return
+        meter = self.meter_of(KEY_REPLICA_FETCH if session.is_of_replica else KEY_FETCH)
+        if session.is_of_replica and meter != NULL:
+            meter.requests[min(head.api_version, METER_VERSIONS - 1)] += 1
+        session.meter = meter
+        session.read_us = connection.poller.clock_us
+        if status == FETCH_READY:
             session.send(connection)
         else:
             session.park(connection)
+        if begun_ns > 0 and meter != NULL:
+            histogram_add(&meter.local, (monotonic_ns() - begun_ns) // 1000)
+
+    # ---- what is counted ------------------------------------------------------------------------
+
+    cdef RequestMeter* meter_of(self, int16_t key) noexcept:
+        # Of an API, made with its first request; NULL without memory.
+        if self.by_key[key] == NULL:
+            self.by_key[key] = <RequestMeter*>calloc(1, sizeof(RequestMeter))
+        return self.by_key[key]
+
+    cdef bint is_sample(self) noexcept:
+        # Whether to read the clock around this request, for its local time.
+        self.sampled += 1
+        return self.sampled % METER_SAMPLE == 1
+
+    cdef void leave(self, Connection connection, RequestHead* head):
+        # To Python.
+        cdef PendingReply pending = request_hand_over(connection, head)
+        if pending is not None:
+            note_meter(pending.slot, self.meter_of(head.api_key), connection)
+
+    cdef list meters(self):
+        cdef int key
+        return [
+            (key, meter_state(self.by_key[key])) for key in range(METERED_KEYS)
+            if self.by_key[key] != NULL
+        ]
+
+
+cdef inline void note_meter(ReplySlot* slot, RequestMeter* meter, Connection connection) noexcept:
+    slot.meter = meter
+    slot.read_us = connection.poller.clock_us
 
 
 cdef int64_t charge_produce(ClientQuota quota, size_t size, int64_t begun_ns) noexcept:

@@ -94,6 +94,7 @@ cdef class ReplicaSession(ParkedFetch):
         self.turn = connection.poller.turn
         self.topics = connection.poller.topics
         self.ends_by_input = True
+        self.is_of_replica = True
 
     def __dealloc__(self):
         self.clear()

@@ -9,6 +9,7 @@ from broker._native.log.open_files import OpenFiles
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.throttle import Throttle
 from broker.model.log_results import LogEvent
+from broker.model.measures import HistogramState
 
 __pyx_capi__: dict[str, object]  # what turn.pxd declares
 logger: Logger
@@ -42,6 +43,8 @@ class Turn:
     @property
     def follower_throttle(self) -> Throttle: ...
     def request_end(self) -> None: ...
+    @property
+    def sync_times(self) -> HistogramState: ...
     def retry_full(self) -> None: ...
     @property
     def full_count(self) -> int: ...

@@ -4,6 +4,7 @@ from typing_extensions import disjoint_base
 
 from broker._native.wire.poller_state import PollerState
 from broker._native.wire.tls import TlsChannel
+from broker.model.measures import MeterState
 
 @disjoint_base
 class NativeProtocol:
@@ -24,6 +25,7 @@ class NativeProtocol:
     def connections(self) -> int: ...
     @property
     def requests(self) -> int: ...
+    def request_meters(self) -> list[tuple[int, MeterState]]: ...
 
 @disjoint_base
 class Wait: ...

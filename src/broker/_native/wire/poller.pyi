@@ -8,6 +8,7 @@ from broker._native.wire.pending_reply import PendingReply
 from broker._native.wire.poller_state import PollerState
 from broker._native.wire.quota import ClientQuota
 from broker._native.wire.tls import TlsChannel
+from broker.model.measures import HistogramState
 
 @final
 class Poller(PollerState):
@@ -44,6 +45,8 @@ class Poller(PollerState):
     def end(self) -> None: ...
     def sweep(self, idle_ms_max: int, stalled_ms_max: int, first_ms_max: int) -> None: ...
     def close_stalled_frames(self, awaited_ms_max: int) -> None: ...
+    @property
+    def send_times(self) -> HistogramState: ...
     @property
     def input_bytes(self) -> int: ...
     @property

@@ -4,4 +4,8 @@ from typing import Final
 
 from broker.cli.frame import Noun
 
-NOUN: Final = Noun("generate", ("client-snippet", "completion", "compose", "systemd"), __name__)
+NOUN: Final = Noun(
+    "generate",
+    ("client-snippet", "completion", "compose", "grafana", "prometheus-rules", "systemd"),
+    __name__,
+)

@@ -10,8 +10,8 @@ from broker.cli.completion import topics
 from broker.cli.confirmation import print_undo
 from broker.cli.frame import Session, dry_run, pairs, verb
 from broker.cli.topic.selection import one
-from broker.client.configs import Kind, Resource, alter_configs
-from broker.client.topics import create_partitions, topic_settings
+from broker.client.configs import Kind, Resource, alter_configs, own_configs
+from broker.client.topics import create_partitions
 
 
 class AlteredTopic(NamedTuple):
@@ -74,14 +74,12 @@ def command(
         raise click.UsageError(f"--config and --unset of {', '.join(sorted(both))}: name one")
     cluster = session.cluster
     count = len(one(cluster, name).partitions)
-    known = {each.name: each for each in topic_settings(cluster, [name])[name]}
-    before = {
-        each: known[each].value if each in known and known[each].is_set else None
-        for each in (*new, *unset)
-    }
-    if before:
-        changes = {**new, **dict.fromkeys(unset)}
-        alter_configs(cluster, Resource(Kind.TOPIC, name), changes, is_only_checked=dry_run)
+    changes: dict[str, str | None] = {**new, **dict.fromkeys(unset)}
+    resource = Resource(Kind.TOPIC, name)
+    own = own_configs(cluster, resource)
+    before = {each: own.get(each) for each in changes}
+    if changes:
+        alter_configs(cluster, resource, changes, is_only_checked=dry_run)
     if partitions is not None:
         create_partitions(cluster, name, partitions, is_dry_run=dry_run)
     for each, value in before.items():

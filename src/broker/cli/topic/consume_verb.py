@@ -6,7 +6,7 @@ import click
 
 from broker.cli.completion import groups, topics
 from broker.cli.frame import Session, verb
-from broker.cli.topic.partitions import chosen
+from broker.cli.topic.partitions import chosen, partition_option
 from broker.cli.topic.printing import Printer
 from broker.cli.topic.record_format import record_format
 from broker.cli.topic.record_rows import RecordRow
@@ -41,15 +41,7 @@ from broker.model.errors import ConfigError
     "-n", "--count", type=click.IntRange(min=0), metavar="N", help="Stop after N records."
 )
 @click.option("-e", "--exit", "exits", is_flag=True, help="Stop at the end, as it is at the start.")
-@click.option(
-    "-p",
-    "--partition",
-    "numbers",
-    multiple=True,
-    type=int,
-    metavar="N",
-    help="Only this partition; may be repeated.",
-)
+@partition_option
 @click.option(
     "-f",
     "--format",

@@ -99,7 +99,9 @@ def _parquet_records(opened: IO[bytes]) -> Iterator["tuple[int | None, Record]"]
         table = pq.ParquetFile(opened)
     except ValueError as error:  # whose subclasses are pyarrow's
         raise ConfigError(f"not Parquet: {error}") from None
-    missing = {"partition", "key", "value", "headers", "timestamp_ms"} - set(table.schema_arrow.names)
+    missing = {"partition", "key", "value", "headers", "timestamp_ms"} - set(
+        table.schema_arrow.names
+    )
     if missing:
         raise ConfigError(f"no export of a topic: it has no {', '.join(sorted(missing))}")
     for batch in table.iter_batches(_ROWS):

@@ -17,7 +17,7 @@ from broker.cli.topic.partitions import chosen
 from broker.cli.topic.record_format import delimiter
 from broker.cli.topic.record_rows import object_of_line, row_of_json
 from broker.cli.topic.selection import one
-from broker.cli.topic.writing import ACKS, COMPRESSIONS, Record, Writer
+from broker.cli.topic.writing import ACKS, Record, Writer, compression_option
 
 
 class WrittenRecord(NamedTuple):
@@ -102,13 +102,7 @@ class _Options(NamedTuple):
     metavar="N",
     help="Write to this partition (default: by the key's hash, as all clients).",
 )
-@click.option(
-    "-z",
-    "--compression",
-    type=click.Choice(COMPRESSIONS),
-    default="none",
-    help="Compress batches (default: none).",
-)
+@compression_option
 @click.option(
     "--acks",
     type=click.Choice(tuple(ACKS)),

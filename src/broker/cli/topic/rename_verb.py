@@ -11,7 +11,7 @@ from broker.cli.frame import Session, dry_run, verb, yes
 from broker.cli.topic.copying import CopiedTopic, copy_topic
 from broker.cli.topic.delete_verb import what_goes
 from broker.cli.topic.selection import one
-from broker.cli.topic.writing import COMPRESSIONS
+from broker.cli.topic.writing import compression_option
 from broker.client.metadata import Cluster, Partition
 from broker.client.offsets import LATEST, Found, list_offsets
 from broker.client.topics import delete_topics
@@ -33,13 +33,7 @@ _NOT_KEPT = (
 )
 @click.argument("source", shell_complete=topics)
 @click.argument("target")
-@click.option(
-    "-z",
-    "--compression",
-    type=click.Choice(COMPRESSIONS),
-    default="none",
-    help="Compress batches of the copy (default: none).",
-)
+@compression_option
 @yes
 @dry_run
 def command(

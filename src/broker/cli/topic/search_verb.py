@@ -11,7 +11,7 @@ from broker.cli.completion import topics
 from broker.cli.exit_codes import Exit
 from broker.cli.frame import Session, verb
 from broker.cli.progress import progress
-from broker.cli.topic.partitions import chosen
+from broker.cli.topic.partitions import chosen, partition_option
 from broker.cli.topic.printing import Printer
 from broker.cli.topic.record_format import record_format
 from broker.cli.topic.record_rows import RecordRow
@@ -52,15 +52,7 @@ _DEFAULT = "%t-%p@%o %k %v\\n"
     metavar="RANGE",
     help="Search only these, as of `broker topic consume` (default: start:end).",
 )
-@click.option(
-    "-p",
-    "--partition",
-    "numbers",
-    multiple=True,
-    type=int,
-    metavar="N",
-    help="Only this partition; may be repeated.",
-)
+@partition_option
 @click.option(
     "-n",
     "--count",

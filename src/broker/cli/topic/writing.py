@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+import click
+
 from broker import codec
 from broker.client.metadata import Cluster, Partition
 from broker.client.produce import Producer
@@ -10,11 +12,22 @@ from broker.client.transactions import new_producer_id
 from broker.model.errors import ErrorCode, RequestError
 
 ACKS: Final = {"all": -1, "1": 1}
-COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _GATHERED_BYTES: Final = 1 << 20
 _RECORD_BYTES: Final = 64  # of a record without key and value, about
 
 Record = tuple[bytes | None, bytes | None, Any, int | None]  # key, value, headers, timestamp
+
+
+def compression_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add -z, which it takes as `compression`."""
+    return click.option(
+        "-z",
+        "--compression",
+        type=click.Choice(_COMPRESSIONS),
+        default="none",
+        help="Compress batches (default: none).",
+    )(function)
 
 
 class Writer:

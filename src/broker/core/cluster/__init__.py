@@ -28,6 +28,7 @@ following_plan  which partitions are copied from which leader, and when again
 membership   registration, fencing and departure of one broker
 fencing      whether the process of another broker has died, before its lease ends
 counts       replicas and leaders by broker
+seen         how often leaders and ISRs have changed
 unique_queue a queue that holds each item once
 slices       work in slices of at most 2 ms
 

@@ -36,6 +36,7 @@ from broker.core.cluster.records import (
     TopicRecord,
 )
 from broker.core.cluster.security_entries import SecurityEntries
+from broker.core.cluster.seen import SeenChanges
 from broker.core.cluster.slices import Slices
 from broker.model.limits import CLUSTER_PARTITIONS_PER_STEP
 from broker.storage import metadata
@@ -177,6 +178,7 @@ class ClusterImage:
         counts: replicas, preferred and present leaders by broker.
         security: access control lists, users, tokens, quotas; this object is never replaced, and
             tells those who watch it what has changed.
+        seen: how often leaders and ISRs have changed; it goes on after another `load`.
     """
 
     __slots__ = (
@@ -191,6 +193,7 @@ class ClusterImage:
         "deleted",
         "revision",
         "security",
+        "seen",
         "stored",
         "topic_ids",
         "topics",
@@ -210,6 +213,7 @@ class ClusterImage:
         self.configs: dict[bytes, KeyValue] = {}
         self.counts = PartitionCounts()
         self.security = SecurityEntries()
+        self.seen = SeenChanges()
         self._replaced: tuple[dict[bytes, Topic], dict[bytes, dict[int, StoredState]]] = {}, {}
         self._counted = 0  # partitions that were counted, for the length of slices
 
@@ -268,7 +272,7 @@ class ClusterImage:
         changed = yield from self.security.changed_in(fresh.security)
         replaced = self.topics, self.stored
         for name in self.__slots__:
-            if name != "security":
+            if name not in {"security", "seen"}:
                 setattr(self, name, getattr(fresh, name))
         self.revision = revision
         self.security.replace(fresh.security)
@@ -362,6 +366,7 @@ class ClusterImage:
     def _set_partition(self, key: bytes, entry: KeyValue | None, delta: Delta) -> None:
         topic_id, partition = records.parse_partition_key(key)
         delta.partitions[topic_id, partition] = None
+        before = self.state(topic_id, partition)
         self._count(topic_id, partition, -1)
         if entry is not None:
             state = StoredState(entry.mod_revision, records.parse_partition(entry))
@@ -371,6 +376,7 @@ class ClusterImage:
             if not self.stored[topic_id]:
                 del self.stored[topic_id]
         self._count(topic_id, partition, 1)
+        self.seen.note(before, self.state(topic_id, partition))
 
     def _set_topic(self, key: bytes, entry: KeyValue | None, delta: Delta) -> Slices[None]:
         name = records.parse_topic_key(key)

@@ -83,6 +83,7 @@ class GroupCoordinator(CoordinatorPartitions[Record, Response, GroupShard]):
             fresh_id: returns a new id, which makes member ids unique.
         """
         settings = settings or GroupSettings()
+        self.memory_bytes_max = settings.memory_bytes_max  # of all groups
         memory_budget = GroupMemoryBudget(settings.memory_bytes_max)
         super().__init__(
             OFFSETS_TOPIC,

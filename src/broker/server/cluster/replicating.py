@@ -315,7 +315,7 @@ class Replicating(Service):
                 *(log.topic, log.partition, leader, offset, log.high_watermark, log.log_end_offset),
             )
             self._cut(item, log, self._cutting.truncate, offset)
-        elif kind is ReplicaEvent.OUT_OF_RANGE and _must_begin_at(log, first):
+        elif kind is ReplicaEvent.OUT_OF_RANGE and must_begin_at(log, first):
             _log.warning(
                 "a replica begins anew where its leader does: topic=%s partition=%d leader=%d"
                 " end_offset=%d leader_start=%d",
@@ -403,7 +403,7 @@ class Replicating(Service):
                 self._something.set()
 
 
-def _must_begin_at(log: CopiedLog, leader_start: int) -> bool:
+def must_begin_at(log: CopiedLog, leader_start: int) -> bool:
     """Return whether a log that ends outside of its leader's begins anew at that one's start.
 
     One without records may also have begun after the leader's end: an unclean election has made a

@@ -51,7 +51,11 @@ def loaded(store: MemoryStore) -> ClusterImage:
 def content(image: ClusterImage) -> dict[str, Any]:
     counts = image.counts
     return {
-        **{name: getattr(image, name) for name in image.__slots__ if name[0] != "_"},
+        **{
+            name: getattr(image, name)
+            for name in image.__slots__
+            if name[0] != "_" and name != "seen"
+        },
         "counts": (counts.replicas, counts.preferred, counts.leaders),
         "security": {kind: dict(image.security.entries(kind)) for kind in Kind},
     }
@@ -186,6 +190,31 @@ def test_a_stored_state_replaces_that_of_the_topic_and_is_guarded_by_its_revisio
     assert image.state(IDS[0], 0) == PartitionState(1, 5, 1, (2, 1), (2, 1), 5)
     assert image.guard(IDS[0], 0) == Unchanged(records.partition_key(IDS[0], 0), 2)
     assert (image.counts.preferred, image.counts.leaders) == ({2: 1}, {1: 1})
+
+
+def test_changes_of_leaders_and_isrs_are_counted_where_they_lead_to() -> None:
+    store = MemoryStore()
+    key = records.partition_key(IDS[0], 0)
+    store.transact([], [Put(metadata.topic_key("a"), topic(IDS[0], (2, 1)))])
+    store.transact([], [Put(key, state(1, 2, 1, epoch=5))])
+    image = loaded(store)
+    assert not image.seen.elections, "what a load finds was seen by nobody"
+
+    for value in (state(2, 2, epoch=6), state(2, 2, 1, epoch=6), state(3, 3, epoch=7)):
+        before = image.revision
+        store.transact([], [Put(key, value)])
+        [changes] = store.changes(before)
+        complete(image.apply(changes))
+    store.transact([], [Delete(key)])
+    [changes] = store.changes(image.revision)
+    complete(image.apply(changes))
+
+    assert image.seen.elections == {2: 2, 3: 1}, "the state of its topic is the last one"
+    assert image.seen.unclean_elections == {3: 1, 2: 1}
+    assert image.seen.shrinks == {2: 1, 3: 1}
+    assert image.seen.expansions == {2: 2}
+    complete(image.load(*store.scan()))
+    assert image.seen.elections == {2: 2, 3: 1}
 
 
 def test_states_of_a_deleted_topic_stay_until_their_keys_are_deleted() -> None:

@@ -1,0 +1,169 @@
+"""The pages of a large broker: made in steps, once for all who ask, and kept for a moment only."""
+
+import asyncio
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from broker.core.maintenance.disk_space import Space
+from broker.core.metrics import limits, pages
+from broker.core.metrics.collect import Collector, Sources
+from broker.core.metrics.counters import Counters
+from broker.core.metrics.pages import Pages
+from broker.core.topics.rules import NewTopic
+from tests.support.large_broker import LargeBroker, Lines, Size, TurnLoop
+
+SIZE = Size(
+    topics=300,
+    partitions_per_topic=8,
+    groups=300,
+    members=1,
+    offsets=4_000,
+    producers=1,
+    transactional_ids=200,
+    named=4_000,
+)
+LINES_PER_TURN_MAX = 20_000  # 1 to 2 ms, as in tests/unit/protocols/test_long_requests.py
+TIMES = ((0,) * 20, 0)
+
+
+def sources() -> Sources:
+    """Return sources without values of interest."""
+    poller = SimpleNamespace(
+        send_times=TIMES,
+        turn=SimpleNamespace(sync_times=TIMES),
+        parked=0,
+        polls=0,
+        bytes_received=0,
+        bytes_sent=0,
+        rests=0,
+        rest_ms=0,
+    )
+    kafka = SimpleNamespace(request_meters=list, requests=0)
+    return Sources(
+        cast("Any", poller),
+        cast("Any", {"kafka": kafka}),
+        {},
+        lambda: 0,
+        lambda: ("/", Space(1, 1, 1, 1), 0),
+        dict,
+        lambda: (0, 0),
+        lambda: "1",
+    )
+
+
+@pytest.fixture(scope="module")
+def lines() -> Lines:
+    return Lines()
+
+
+@pytest.fixture(scope="module")
+def loop(lines: Lines) -> Iterator[TurnLoop]:
+    loop = TurnLoop(lambda: lines.count)
+    yield loop
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+
+
+@pytest.fixture(scope="module")
+def broker(loop: TurnLoop) -> LargeBroker:
+    broker = LargeBroker(SIZE)
+    loop.run_until_complete(broker.fill())
+    return broker
+
+
+def pages_of(broker: LargeBroker, monkeypatch: pytest.MonkeyPatch) -> Pages:
+    monkeypatch.setattr(pages, "PAGE_SECONDS", 0.01)
+    # The histograms are not of interest, and those of these sources have no true shape.
+    monkeypatch.setattr(
+        pages, "METRICS", {n: each for n, each in pages.METRICS.items() if "_seconds" not in n}
+    )
+    return Pages(Collector(broker.broker, Counters(), sources()))
+
+
+@pytest.mark.parametrize("is_all", [False, True])
+def test_no_turn_of_the_loop_is_longer_than_a_step(
+    broker: LargeBroker,
+    loop: TurnLoop,
+    lines: Lines,
+    monkeypatch: pytest.MonkeyPatch,
+    is_all: bool,
+) -> None:
+    made = pages_of(broker, monkeypatch)
+    loop.turns.clear()
+    lines.begin()
+    try:
+        page = loop.run_until_complete(made.page(is_all=is_all, is_open=False))
+    finally:
+        lines.end()
+
+    assert max(loop.turns) <= LINES_PER_TURN_MAX
+    assert sum(loop.turns) > 2 * LINES_PER_TURN_MAX, "it is long enough for steps"
+    partitions = b'\npolylog_log_end_offset{topic="wide"'
+    assert page.count(partitions) == (SIZE.named if is_all else 0)
+    offsets = b'\npolylog_group_lag_records{group="reader"'
+    assert page.count(offsets) == (SIZE.offsets if is_all else 0)
+
+
+def test_those_who_ask_at_once_get_one_page_and_it_is_forgotten(
+    broker: LargeBroker, loop: TurnLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = pages_of(broker, monkeypatch)
+
+    async def ask() -> None:
+        first, second = await asyncio.gather(
+            *(made.page(is_all=True, is_open=False) for _ in range(2))
+        )
+        assert first is second
+        await asyncio.sleep(0.1)
+        assert not made._made
+
+    loop.run_until_complete(ask())
+
+
+def test_what_has_no_series_is_counted(
+    broker: LargeBroker, loop: TurnLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PARTITION_SERIES_MAX", 10)
+    monkeypatch.setattr(limits, "GROUP_SERIES_MAX", 10)
+    monkeypatch.setattr(limits, "TOPIC_SERIES_MAX", 10)
+    made = pages_of(broker, monkeypatch)
+
+    page = loop.run_until_complete(made.page(is_all=True, is_open=False)).decode()
+
+    assert page.count("\npolylog_log_end_offset{") == 10
+    assert page.count("\npolylog_topic_records_in_total{") == 11, "and the sum of the others"
+    left = dict(
+        each.removeprefix("polylog_metrics_left_out").split()
+        for each in page.splitlines()
+        if each.startswith("polylog_metrics_left_out")
+    )
+    assert int(left['{family="partitions"}']) > SIZE.named
+    assert int(left['{family="groups"}']) > SIZE.offsets - 20
+
+
+def test_the_totals_of_a_broker_do_not_fall_when_a_topic_is_deleted(
+    broker: LargeBroker, loop: TurnLoop
+) -> None:
+    collector = Collector(broker.broker, Counters(), sources())
+
+    async def records() -> float:
+        values = await collector.collect(is_all=False)
+        value = values["polylog_records_in_total"][0].value
+        assert not isinstance(value, tuple)
+        return value
+
+    async def delete() -> None:
+        topic = await broker.topics.create(NewTopic("short-lived", 1))
+        log = cast("Any", topic.held_log(0))
+        before = await records()
+        log.records_in = 7
+        assert await records() == before + 7
+        await broker.topics.delete(topic)
+        assert await records() == before + 7
+
+    loop.run_until_complete(delete())
