@@ -189,7 +189,7 @@ def test_a_reader_that_has_seen_enough_ends_a_check_without_an_error() -> None:
 
 
 def test_names_that_are_no_text_are_printed_escaped() -> None:
-    done = subprocess.run(  # noqa: S603 - this Python
+    done = subprocess.run(
         [sys.executable, "-m", "broker", "start", "--check"],
         env={**os.environb, b"KAFKA_ODD_\xff\x1b[2J": b"x"},
         capture_output=True,
