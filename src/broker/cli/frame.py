@@ -314,9 +314,6 @@ def run(noun: Noun | Verb, arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         print(f"broker: {error.format_message()}", file=sys.stderr)
         return Exit.FAILED
-    except UnicodeEncodeError as error:  # what files have is bytes: only words come here as text
-        print(f"broker: {error.object!a:.100} is no text in UTF-8", file=sys.stderr)
-        return Exit.USAGE
     except (click.Abort, KeyboardInterrupt):
         return 130  # as a shell reports SIGINT
     return code or Exit.OK
