@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # names may be no text of the locale
     try:
         code = _run(argv)
-        sys.stdout.flush()
+        print(end="", flush=True)  # also if there is no output
     except PolylogError as error:
         print_error(error)
         return exit_code_of(error)

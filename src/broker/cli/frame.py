@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 import click
 
 from broker.cli import connecting
-from broker.cli.connecting import connection_in
 from broker.cli.exit_codes import Exit, exit_code_of
 from broker.cli.nouns import NOUNS
 from broker.cli.output import FORMATS, Output, Row
@@ -238,7 +237,7 @@ def verb(
         def run(**options: Any) -> int:  # noqa: ANN401 - those of the function
             connection = None
             if not is_local:
-                connection = connection_in(click.get_current_context())
+                connection = connecting.connection_in(click.get_current_context())
                 for each in connecting.NAMES:
                     del options[each]
             asked = options.pop("output")
@@ -315,9 +314,6 @@ def run(noun: Noun | Verb, arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         print(f"broker: {error.format_message()}", file=sys.stderr)
         return Exit.FAILED
-    except UnicodeEncodeError as error:  # what files have is bytes: only words come here as text
-        print(f"broker: {error.object!a:.100} is no text in UTF-8", file=sys.stderr)
-        return Exit.USAGE
     except (click.Abort, KeyboardInterrupt):
         return 130  # as a shell reports SIGINT
     return code or Exit.OK

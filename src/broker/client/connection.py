@@ -11,6 +11,7 @@ from broker.model.address import Address
 from broker.model.errors import (
     AccessDenied,
     CodecError,
+    ConfigError,
     PeerError,
     PolylogError,
     TimedOut,
@@ -171,11 +172,15 @@ class Client:
         Raises:
             Unreachable: the connection was closed, or the response timed out.
             PeerError: the response is invalid.
+            ConfigError: the body has a value that no request has.
         """
         self._correlation_id += 1
-        frame = codec.request_frame(
-            api, version, body, correlation_id=self._correlation_id, client_id=self._client_id
-        )
+        try:
+            frame = codec.request_frame(
+                api, version, body, correlation_id=self._correlation_id, client_id=self._client_id
+            )
+        except ValueError as error:  # a text that is no UTF-8, or a number that is too large
+            raise ConfigError(f"no request has such a value: {error}") from None
         try:
             self._socket.sendall(frame)
             size = int.from_bytes(self._receive(_SIZE_BYTES), "big")

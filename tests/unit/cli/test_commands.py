@@ -1,5 +1,6 @@
 """Every verb has help, examples, documented fields and completion; the documents agree."""
 
+import os
 import resource
 import shlex
 import subprocess
@@ -173,3 +174,35 @@ def test_neither_a_version_nor_a_verb_without_a_table_imports_rich() -> None:
             [sys.executable, "-c", program, *words], capture_output=True, text=True, check=True
         )
         assert {"click", "rich", "typer"} & set(ended.stderr.split()) == allowed
+
+
+def test_a_reader_that_has_seen_enough_ends_a_check_without_an_error() -> None:
+    done = subprocess.run(  # noqa: S602 - two commands of this test
+        f"{sys.executable} -m broker start --check -o json | head -1; exit ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_names_that_are_no_text_are_printed_escaped() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "broker", "start", "--check"],
+        env={**os.environb, b"KAFKA_ODD_\xff\x1b[2J": b"x"},
+        capture_output=True,
+        check=False,
+    )
+
+    assert done.returncode == 0
+    assert b"not a setting: environment KAFKA_ODD_\\udcff\\x1b[2J\n" in done.stdout
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e300", "0"])
+def test_a_time_that_nobody_waits_is_refused(
+    seconds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["topic", "list", "--timeout", seconds]) == Exit.USAGE
+    assert "--timeout" in capsys.readouterr().err

@@ -70,6 +70,8 @@ def command(
     new = pairs(configs, "--config")
     if not new and not unset and partitions is None:
         raise click.UsageError("nothing to change: add --config, --unset or --partitions")
+    if both := new.keys() & set(unset):
+        raise click.UsageError(f"--config and --unset of {', '.join(sorted(both))}: name one")
     cluster = session.cluster
     count = len(one(cluster, name).partitions)
     changes: dict[str, str | None] = {**new, **dict.fromkeys(unset)}
