@@ -42,10 +42,7 @@ FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", 
 MAY_USE_FILES = {
     "cli/audit.py": {"open"},  # the user's copy of an audit
     "cli/cert.py": {"open", "read_bytes"},  # the user's authority and certificates
-    "cli/config/document.py": {"open"},  # the user's settings
     "cli/frame.py": {"open"},  # the null device, when whoever reads the output has gone
-    "cli/group/delete_verb.py": {"unlink"},  # the user's copy of offsets
-    "cli/group/saved_offsets.py": {"open", "unlink", "write_text"},  # the same
     "cli/profiles.py": {"read_text", "write_text"},  # the user's names for brokers
     "cli/topic/export_files.py": {"open"},  # the user's files
     "cli/topic/export_verb.py": {"open"},  # the same
@@ -56,7 +53,9 @@ MAY_USE_FILES = {
     "cli/user.py": {"open"},  # the files that a user has passwords in
     "cli/metadata.py": {"read_text"},  # the user's export
     "client/security.py": {"open"},  # the user's settings of a client
-    "client/secured.py": {"open"},  # the user's settings of a client
+    "cli/config/document.py": {"open"},  # the user's settings of topics, groups and brokers
+    "cli/group/delete_verb.py": {"unlink"},  # offsets that a group had before
+    "cli/group/saved_offsets.py": {"open", "unlink", "write_text"},  # the same
     "codec/schema.py": {"open"},  # its own table of messages
     "core/security/token_keys.py": {"open"},  # public keys of an authorization server
     "model/config_providers.py": {"read_text"},  # what the user's settings refer to

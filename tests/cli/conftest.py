@@ -21,8 +21,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def cli(broker: Broker, tmp_path: Path) -> CommandLine:
-    """Commands for the broker, without profiles of the user."""
-    return CommandLine(str(broker.address), {"XDG_CONFIG_HOME": str(tmp_path / "config")})
+    """Commands for the broker, without profiles and saved offsets of the user."""
+    environment = {each: str(tmp_path / each) for each in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")}
+    return CommandLine(str(broker.address), environment)
 
 
 @pytest.fixture

@@ -4,20 +4,59 @@ import json
 import resource
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from broker.cli.tree import verbs
+from broker.client.metadata import Cluster
+from broker.client.pool import Pool
+from broker.client.produce import Producer
+from broker.client.transactions import Transactions
+from broker.model.address import parse_address
+from broker.model.clock import SystemClock
+from tests.cli.group_member import Member
 from tests.support.command_line import CommandLine
+from tests.support.wire_client import WireClient
 
 VERBS = dict(verbs())
 COMPLETION_CPU_S = 0.15
-# How each verb is called; {topic} exists and has a record, {folder} is empty.
+UNHEALTHY = 8
+# How each verb is called. {topic} exists, has a record and a setting; {readers} is a group that has
+# read it, {paid} a topic with the open transaction {payment}; {folder} has the files of `prepare`.
 CALLS = {
+    "bench": "--seconds 0.1",
+    "client list": "",
+    "cluster health": "",
+    "cluster info": "",
+    "config apply": "{folder}/settings.yaml",
+    "config diff": "topic/{topic}",
+    "config explain": "retention.ms --topic {topic}",
+    "config export": "topic/{topic}",
+    "config get": "retention.ms --topic {topic}",
+    "config lint": "{folder}/server.properties",
+    "config list": "--topic {topic}",
+    "config set": "retention.ms=90000000 --topic {topic}",
+    "config unset": "retention.ms --topic {topic}",
+    "debug bundle": "--file {folder}/bundle.tar.gz",
+    "demo": "-b 127.0.0.1:1 --records 30 --seconds 0",
+    "docs": "",
+    "doctor": "--data-dir {folder}",
+    "generate client-snippet": "",
     "generate completion": "bash",
+    "generate compose": "",
     "generate grafana": "topics",
     "generate prometheus-rules": "",
+    "generate systemd": "",
+    "group delete": "{readers} --yes",
+    "group describe": "{readers}",
+    "group explain": "{readers} --wait 0",
+    "group lag": "{readers}",
+    "group list": "{readers}",
+    "group members": "{topic}-members",
+    "group seek": "{readers} --to-earliest",
+    "group undo": "{readers}",
     "profile create": "x localhost:1",
     "profile delete": "local",
     "profile list": "",
@@ -38,7 +77,43 @@ CALLS = {
     "topic search": "{topic} rec",
     "topic tail": "{topic} --no-follow",
     "topic trim": "{topic} --keep 0 --yes",
+    "txn abort": "{paid}:0 --start-offset 0 --yes",
+    "txn describe": "{payment}",
+    "txn list": "{payment}",
+    "txn producers": "{paid}",
+    "version": "",
 }
+CODES = {"group explain": UNHEALTHY}  # of those whose answer is that something is wrong
+
+
+def prepare(cli: CommandLine, name: str, words: dict[str, str], closed: ExitStack) -> None:
+    """Make what the call of a verb needs."""
+    topic, folder, noun = words["topic"], Path(words["folder"]), name.partition(" ")[0]
+    cli("topic", "produce", topic, stdin=b"record\n")
+    cli("profile", "create", "local", cli.address)
+    (folder / "empty.jsonl").touch()
+    (folder / "settings.yaml").write_text(
+        f"- entity: topic/{topic}\n  settings:\n    retention.ms: 86400000\n"
+    )
+    (folder / "server.properties").write_text("zookeeper.connect=here:2181\n")
+    if noun == "config" and name != "config apply":
+        cli("config", "set", "retention.ms=95000000", "--topic", topic)
+    if noun == "group":
+        cli("topic", "consume", topic, "-e", "-g", words["readers"])
+        cli("group", "seek", words["readers"], topic, "--to-earliest")
+    if name == "group members":
+        client = closed.enter_context(WireClient(cli.address))
+        closed.callback(Member(client, f"{topic}-members", topic).leave)
+    if noun == "txn":
+        pool = Pool(SystemClock())
+        closed.callback(pool.close)
+        cluster = Cluster([parse_address(cli.address)], pool=pool)
+        place = words["paid"], 0
+        cli("topic", "create", place[0])
+        transactions = Transactions(cluster, words["payment"], 60_000)
+        transactions.add([place])
+        producer = Producer(cluster, transactions.producer, words["payment"])
+        producer.send({place: producer.encode(place, [(b"key", b"value")])})
 
 
 def test_every_verb_is_called_here() -> None:
@@ -49,12 +124,12 @@ def test_every_verb_is_called_here() -> None:
 def test_a_verb_prints_json_with_the_fields_of_its_documentation(
     cli: CommandLine, topic: str, tmp_path: Path, name: str
 ) -> None:
-    cli("topic", "produce", topic, stdin=b"record\n")
-    cli("profile", "create", "local", cli.address)
-    (tmp_path / "empty.jsonl").touch()
-    words = CALLS[name].format(topic=topic, folder=tmp_path).split()
-
-    found = json.loads(cli(*name.split(), *words, "-o", "json", stdin=b"one\ntwo\n").out)
+    names = {each: f"{topic}-{each}" for each in ("readers", "paid", "payment")}
+    words = {"topic": topic, "folder": str(tmp_path), **names}
+    with ExitStack() as closed:
+        prepare(cli, name, words, closed)
+        called = (*name.split(), *CALLS[name].format(**words).split(), "-o", "json")
+        found = json.loads(cli(*called, stdin=b"one\ntwo\n", code=CODES.get(name, 0)).out)
 
     verb = VERBS[name]
     rows = [found] if verb.is_single else found

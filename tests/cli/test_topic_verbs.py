@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.cli.core_verbs import check_core_verbs, without_topic
 from tests.support.command_line import CommandLine
@@ -295,3 +296,53 @@ def test_a_group_goes_on_where_it_was(cli: CommandLine, topic: str) -> None:
     cli("topic", "consume", topic, "-g", f"{topic}-g", "-n", "2")
     assert cli("topic", "consume", topic, "-g", f"{topic}-g", "-e").text == "2\n"
     assert cli("topic", "consume", topic, "-g", f"{topic}-g", "-e").text == ""
+
+
+def test_a_topic_with_an_open_transaction_is_not_renamed(cli: CommandLine, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": cli.address, "transactional.id": topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=0)
+    assert producer.flush(30) == 0
+    fill(cli, topic, 3)  # behind the open one
+
+    refused = cli("topic", "rename", topic, f"{topic}-x", "--yes", code=7)
+    producer.commit_transaction(30)
+
+    assert "open transaction" in refused.err
+    cli("topic", "describe", f"{topic}-x", code=3)
+    renamed = cli("topic", "rename", topic, f"{topic}-x", "--yes").rows
+    assert renamed[0]["records"] == 4
+
+
+def test_records_of_partitions_that_do_not_exist_are_refused_at_once(
+    cli: CommandLine, topic: str
+) -> None:
+    refused = cli("topic", "produce", topic, "--json", stdin=b'{"partition": 3}\n', code=3)
+
+    assert "has no partition 3" in refused.err
+
+
+def test_keys_and_texts_may_be_bytes_that_are_no_text(cli: CommandLine, topic: str) -> None:
+    odd = os.fsdecode(b"\xff")
+    cli("topic", "produce", topic, "-k", odd, "-H", f"h={odd}", stdin=b"a\n")
+
+    [row] = cli("topic", "search", topic, "--key", odd, "-o", "jsonl").rows
+    assert row["key"] == {"base64": "/w=="}
+    assert row["headers"] == [{"name": "h", "value": {"base64": "/w=="}}]
+
+
+def test_an_import_that_is_resumed_needs_partitions(
+    cli: CommandLine, topic: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text('{"value": "a"}\n')
+
+    assert "without a partition" in cli("topic", "import", topic, str(file), "--resume", code=2).err
+
+
+@pytest.mark.parametrize("verb", ["create", "describe", "consume"])
+def test_a_name_that_is_no_text_is_refused(cli: CommandLine, verb: str) -> None:
+    refused = cli("topic", verb, os.fsdecode(b"odd-\xff"), code=2)
+
+    assert refused.err == "broker: 'odd-\\udcff' is no text in UTF-8\n"

@@ -7,7 +7,10 @@ from typing import Any
 
 from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.cluster_process import ClusterProcess
+from tests.support.command_line import CommandLine
 from tests.support.wire_client import WireClient
+
+UNHEALTHY = 8  # the exit code of `broker cluster health`
 
 
 def get(broker: BrokerProcess, path: str) -> tuple[int, dict[str, Any]]:
@@ -62,6 +65,14 @@ def test_a_cluster_tells_what_a_lost_broker_and_a_lost_store_do(
 
     wait_until(is_told, "the partitions of the lost broker are named")
     assert get(cluster.brokers[1], "/health/ready")[0] == 200
+    rows = CommandLine(cluster.brokers[1].address)("cluster", "health", code=UNHEALTHY).rows
+    told = {(each["check"], each["subject"]) for each in rows if each["severity"] == "problem"}
+    assert told >= {
+        ("broker", "broker 3"),
+        ("offline", "alone-0"),
+        ("under-min-isr", "copied-0"),
+    }
+    assert all(each["fix"] for each in rows if each["severity"] == "problem")
 
     cluster.etcd.send(0, signal.SIGSTOP)
     try:

@@ -137,6 +137,23 @@ def test_data_survives_a_restart_and_a_kill(fresh: Broker) -> None:
     assert values(fresh, "kept") == [b"1", b"2", b"3"]
 
 
+def test_a_block_with_a_fault_may_end_after_its_broker(fresh: Broker) -> None:
+    with fresh.faults.latency("*", 1) as fault, fresh.faults.full_disk():
+        fresh.kill()
+
+    assert fault.hits == 0
+    fresh.start()
+
+
+def test_settings_that_no_message_holds_are_refused_and_other_brokers_go_on(
+    fresh: Broker,
+) -> None:
+    with pytest.raises(ValueError, match="bytes at most"), Broker({"broker.rack": "x" * 70_000}):
+        pass
+
+    assert fresh.topics() == {}
+
+
 def test_the_next_requests_fail_with_an_error_and_a_client_retries(fresh: Broker) -> None:
     fresh.create_topic("orders")
     client = producer(fresh)

@@ -11,11 +11,12 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 
 from broker.cli.exit_codes import Exit, exit_code_of, start_exit_code_of
 from broker.cli.nouns import NOUNS, WITH_MODULES
-from broker.cli.reporting import Parser
+from broker.cli.reporting import Parser, discard_output, print_error
 from broker.model.errors import PolylogError
 from broker.model.protocol_names import PINNABLE, PROTOCOL_NAMES
 
@@ -25,11 +26,18 @@ _COMPLETE = "_BROKER_COMPLETE"  # a shell asks what may follow the words that it
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; an error is one line that says what to do."""
     argv = sys.argv[1:] if arguments is None else list(arguments)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names may be no text of the locale
     try:
-        return _run(argv)
+        code = _run(argv)
+        sys.stdout.flush()
     except PolylogError as error:
-        print(f"broker: {error}", file=sys.stderr)
+        print_error(error)
         return exit_code_of(error)
+    except BrokenPipeError:
+        discard_output()
+        return Exit.OK
+    return code
 
 
 def _run(argv: Sequence[str]) -> int:
@@ -61,7 +69,7 @@ def _run_own(argv: Sequence[str]) -> int:
     try:
         return _start(parsed)
     except PolylogError as error:
-        print(f"broker: {error}", file=sys.stderr)
+        print_error(error)
         return start_exit_code_of(error)
 
 

@@ -183,7 +183,7 @@ def _cpu_of_broker(cluster: "Cluster") -> float | None:
     if len(brokers) != 1:
         return None
     try:
-        answer = page(cluster.bootstrap[0], "/metrics")
+        answer = page(cluster.bootstrap[0], "/metrics", cluster.tls)
     except Unreachable:
         return None
     found = _CPU.search(answer.text)

@@ -12,7 +12,8 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from broker.cli.profiles import connection_of, read_profiles
+from broker.cli.connecting import connection_in
+from broker.cli.profiles import read_profiles
 from broker.model.errors import PolylogError
 
 VARIABLE: Final = "_BROKER_COMPLETE"
@@ -27,15 +28,9 @@ def dynamic(names: Callable[[Any], Iterable[str]]) -> Completer:
     """Return a completer with the names that a function finds in a cluster."""
 
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        options = ctx.params
         try:
-            connection = connection_of(
-                options.get("bootstrap_server"),
-                options.get("command_config"),
-                options.get("profile"),
-                _TIMEOUT_SECONDS,
-            )
-            found = [each for each in names(connection.cluster()) if each.startswith(incomplete)]
+            cluster = connection_in(ctx, _TIMEOUT_SECONDS).cluster()
+            found = [each for each in names(cluster) if each.startswith(incomplete)]
         except PolylogError:
             return []
         return [CompletionItem(each) for each in sorted(found)[:_OFFERED_MAX]]
@@ -48,15 +43,19 @@ def _topics(cluster: Any) -> Iterable[str]:  # noqa: ANN401 - a Cluster
 
 
 def _groups(cluster: Any) -> Iterable[str]:  # noqa: ANN401 - a Cluster
-    from broker.client.offsets import group_names  # noqa: PLC0415 - only when it is completed
+    from broker.client.groups import list_groups  # noqa: PLC0415 - only when it is completed
 
-    return group_names(cluster)
+    return [each.group for each in list_groups(cluster)]
 
 
 def _topic_settings(cluster: Any) -> Iterable[str]:  # noqa: ANN401 - a Cluster
-    from broker.client.topics import setting_names  # noqa: PLC0415 - only when it is completed
+    # Only when it is completed.
+    from broker.client.configs import Kind, Resource, describe_configs  # noqa: PLC0415
 
-    return [f"{each}=" for each in setting_names(cluster)]
+    # All topics have the same.
+    some = list(cluster.existing_topics())[:1]
+    found = [describe_configs(cluster, Resource(Kind.TOPIC, each)) for each in some]
+    return [f"{name}=" for names in found for name in names]
 
 
 topics = dynamic(_topics)

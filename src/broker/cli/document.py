@@ -51,8 +51,9 @@ broker topic delete greetings --yes
 
 {connection}
 
-An option precedes its variable in the environment, which precedes the profile. `broker profile
-create local localhost:9092` makes a profile, `broker profile use` chooses one.
+An option precedes its variable in the environment, which precedes the profile; a profile that is
+named by `--profile` precedes the variables of the others. `broker profile create local
+localhost:9092` makes a profile, `broker profile use` chooses one.
 
 ## Exit codes
 

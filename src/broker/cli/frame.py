@@ -13,7 +13,6 @@ The options of the connection and -o are added by `verb`. click is imported by t
 it takes 20 ms, typer would take 70 ms with the pydantic that it needs to convert arguments.
 """
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
@@ -23,16 +22,22 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
 import click
 
+from broker.cli import connecting
+from broker.cli.connecting import connection_in
 from broker.cli.exit_codes import Exit, exit_code_of
 from broker.cli.nouns import NOUNS
 from broker.cli.output import FORMATS, Output, Row
-from broker.cli.profiles import Connection, connection_of
+from broker.cli.profiles import Connection
+from broker.cli.reporting import discard_output, print_error
+from broker.cli.times import Seconds
 from broker.model.errors import PolylogError
+from broker.model.given import COMMAND_VARIABLES
 
 if TYPE_CHECKING:
     from broker.client.metadata import Cluster
 
 _P = ParamSpec("_P")
+_VARIABLES: Final = {option: variable for variable, option in COMMAND_VARIABLES.items()}
 _CONTEXT: Final = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
 
 
@@ -71,7 +76,7 @@ class Session:
 
     def fail(self, error: PolylogError) -> None:
         """Print an error of one of several things; the command goes on, and fails in the end."""
-        print(f"broker: {error}", file=sys.stderr)
+        print_error(error)
         if self.exit_code == Exit.OK:
             self.exit_code = exit_code_of(error)
 
@@ -171,26 +176,26 @@ def _connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "-b",
             "--bootstrap-server",
             metavar="HOST:PORT[,...]",
-            envvar="BROKER_BOOTSTRAP_SERVER",
+            envvar=_VARIABLES["--bootstrap-server"],
             help="Addresses of brokers (default: those of the profile, or localhost:9092).",
         ),
         click.option(
             "--command-config",
             type=click.Path(path_type=Path, dir_okay=False),
             metavar="FILE",
-            envvar="BROKER_COMMAND_CONFIG",
+            envvar=_VARIABLES["--command-config"],
             help="Kafka's client settings: security.protocol, sasl.mechanism, ...",
         ),
         click.option(
             "--profile",
             metavar="NAME",
-            envvar="BROKER_PROFILE",
+            envvar=_VARIABLES["--profile"],
             shell_complete=profile_names,
             help="Use this profile of `broker profile` instead of the current one.",
         ),
         click.option(
             "--timeout",
-            type=click.FloatRange(min=0.1),
+            type=Seconds(),
             default=15.0,
             metavar="SECONDS",
             help="Wait this long for an answer (default: 15).",
@@ -201,12 +206,9 @@ def _connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-_CONNECTION_NAMES: Final = ("bootstrap_server", "command_config", "profile", "timeout")
-
-
 def is_shared(parameter: click.Parameter) -> bool:
     """Return whether a parameter is one that all verbs have."""
-    return parameter.name in {*_CONNECTION_NAMES, "output"}
+    return parameter.name in {*connecting.NAMES, "output"}
 
 
 def verb(
@@ -236,7 +238,9 @@ def verb(
         def run(**options: Any) -> int:  # noqa: ANN401 - those of the function
             connection = None
             if not is_local:
-                connection = connection_of(*(options.pop(each) for each in _CONNECTION_NAMES))
+                connection = connection_in(click.get_current_context())
+                for each in connecting.NAMES:
+                    del options[each]
             asked = options.pop("output")
             chosen = asked or ("table" if sys.stdout.isatty() else "jsonl")
             output = Output(chosen, row._fields, shown, is_single=is_single)
@@ -244,9 +248,7 @@ def verb(
             try:
                 _call(function, session, options)
             except BrokenPipeError:
-                # Whoever reads has seen enough; what is left in the buffer is no error either.
-                with Path(os.devnull).open("wb") as nowhere:
-                    os.dup2(nowhere.fileno(), sys.stdout.fileno())
+                discard_output()
             return session.exit_code
 
         with_options = _output_options(run)
@@ -313,6 +315,9 @@ def run(noun: Noun | Verb, arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         print(f"broker: {error.format_message()}", file=sys.stderr)
         return Exit.FAILED
+    except UnicodeEncodeError as error:  # what files have is bytes: only words come here as text
+        print(f"broker: {error.object!a:.100} is no text in UTF-8", file=sys.stderr)
+        return Exit.USAGE
     except (click.Abort, KeyboardInterrupt):
         return 130  # as a shell reports SIGINT
     return code or Exit.OK

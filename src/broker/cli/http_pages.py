@@ -1,10 +1,14 @@
 """The pages that a broker serves over HTTP on the port of its clients: health and metrics."""
 
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.model.address import Address
-from broker.model.errors import Unreachable
+from broker.model.errors import AccessDenied, PeerError, Unreachable
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 _TIMEOUT_SECONDS: Final = 10
 PAGE_BYTES_MAX: Final = 8 << 20
@@ -17,13 +21,37 @@ class Answer(NamedTuple):
     text: bytes
 
 
-def page(address: Address, path: str) -> Answer:
-    """Return a page of the broker at an address.
+def answered(address: Address, path: str, tls: "SSLContext | None") -> bytes:
+    """Return the text of a page of the broker at an address.
 
     Raises:
-        Unreachable: nothing answers there in HTTP; a listener with TLS does not.
+        Unreachable: as `page`.
+        AccessDenied: it is for users with a permission that this one has not.
+        PeerError: the broker has no such page.
     """
-    connection = HTTPConnection(address.host, address.port, timeout=_TIMEOUT_SECONDS)
+    answer = page(address, path, tls)
+    if answer.status == HTTPStatus.FORBIDDEN:
+        raise AccessDenied(
+            f"{address}{path}: refused: whoever asks without a login must be allowed it, see"
+            " `broker acl`; or ask over a listener with a principal (polylog.principal)"
+        )
+    if answer.status != HTTPStatus.OK:
+        raise PeerError(f"{address}{path}: the broker has no such page (status {answer.status})")
+    return answer.text
+
+
+def page(address: Address, path: str, tls: "SSLContext | None" = None) -> Answer:
+    """Return a page of the broker at an address.
+
+    Args:
+        address: where it listens.
+        path: of the page.
+        tls: of the listener; None: it has no TLS.
+
+    Raises:
+        Unreachable: nothing answers there in HTTP, as a listener with a login.
+    """
+    connection = _connection(address, tls)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -32,3 +60,11 @@ def page(address: Address, path: str) -> Answer:
         raise Unreachable(f"{address}{path}: {str(error) or type(error).__name__}") from None
     finally:
         connection.close()
+
+
+def _connection(address: Address, tls: "SSLContext | None") -> HTTPConnection:
+    if tls is None:
+        return HTTPConnection(address.host, address.port, timeout=_TIMEOUT_SECONDS)
+    from http.client import HTTPSConnection  # noqa: PLC0415 - imports ssl
+
+    return HTTPSConnection(address.host, address.port, timeout=_TIMEOUT_SECONDS, context=tls)

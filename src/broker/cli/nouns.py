@@ -5,10 +5,12 @@ from typing import Final
 # Clients of a broker in the frame of frame.py: broker.cli.<noun> has NOUN.
 NOUNS: Final = {
     "bench": "measure what a running broker does, for a few seconds",
+    "client": "see who is connected",
     "cluster": "see the brokers and whether they are well",
     "config": "see, explain, check and change settings of topics, brokers, groups and users",
     "debug": "collect what helps whoever is asked for help",
     "demo": "fill a broker with a sample stream, and say what to look at",
+    "doctor": "look for what is wrong with a machine, a configuration, a data directory, brokers",
     "docs": "show the documents that are installed with the broker",
     "generate": "print files for other programs: units, dashboards, alerts, clients, completion",
     "group": "see groups and their lag, set their offsets, and learn why they do not consume",

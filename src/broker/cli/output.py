@@ -18,6 +18,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import IO, Any, Final, Literal, NamedTuple, TypeAlias
 
+from broker.model.printable import printable_lines
+
 FORMATS: Final = ("table", "json", "jsonl", "yaml", "csv", "name")
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./:-]*")  # a text that YAML needs no quotes for
 _NOT_PLAIN: Final = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
@@ -193,7 +195,12 @@ def time_text(timestamp_ms: int) -> str:
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _cell(name: str, value: Any) -> str:  # noqa: ANN401, PLR0911 - a kind of value each
+def _cell(name: str, value: Any) -> str:  # noqa: ANN401 - any value of a row
+    # Clients choose many names: they do not steer the terminal of whoever looks at them.
+    return printable_lines(_shown(name, value))
+
+
+def _shown(name: str, value: Any) -> str:  # noqa: ANN401, PLR0911 - a kind of value each
     if value is None:
         return "-"
     if isinstance(value, bool):

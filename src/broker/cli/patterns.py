@@ -2,8 +2,16 @@
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from broker.model.errors import ConfigError
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def is_name(pattern: str) -> bool:
+    """Return whether a word is a name as it is, although its dots might be an expression's."""
+    return _NAME.fullmatch(pattern) is not None
 
 
 def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
@@ -14,7 +22,7 @@ def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
     if not patterns:
         return lambda _: True
     try:
-        compiled = [re.compile(each) for each in patterns if not each.isidentifier()]
+        compiled = [re.compile(each) for each in patterns if not is_name(each)]
     except re.error as error:
         raise ConfigError(f"{error.pattern!r}: not a regular expression: {error}") from None
     names = set(patterns)

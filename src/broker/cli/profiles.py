@@ -96,22 +96,39 @@ def read_profiles() -> Profiles:
     try:
         found = tomllib.loads(text)
         profiles = {
-            str(name): Profile(each["bootstrap_server"], each.get("command_config"))
+            str(name): Profile(
+                _text(each["bootstrap_server"]), _text_or_none(each, "command_config")
+            )
             for name, each in found.get("profiles", {}).items()
         }
+        return Profiles(_text_or_none(found, "current"), profiles)
     except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{file}: {error!r}: repair it, or delete it") from None
-    return Profiles(found.get("current"), profiles)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, found {value!r:.60}")
+    return value
+
+
+def _text_or_none(table: Mapping[str, object], name: str) -> str | None:
+    return None if table.get(name) is None else _text(table[name])
+
+
+def _quoted(text: str) -> str:
+    """Return a text as TOML has it: as in JSON, but without halves of characters."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def write_profiles(profiles: Profiles) -> None:
     """Write the file, readable by its owner only."""
     lines = []
     if profiles.current is not None:
-        lines += [f"current = {json.dumps(profiles.current)}", ""]
+        lines += [f"current = {_quoted(profiles.current)}", ""]
     for name, each in sorted(profiles.profiles.items()):
-        lines.append(f"[profiles.{json.dumps(name)}]")
-        lines += [f"{key} = {json.dumps(value)}" for key, value in each._asdict().items() if value]
+        lines.append(f"[profiles.{_quoted(name)}]")
+        lines += [f"{key} = {_quoted(value)}" for key, value in each._asdict().items() if value]
         lines.append("")
     file = profiles_file()
     try:
@@ -120,7 +137,7 @@ def write_profiles(profiles: Profiles) -> None:
         written.write_text("\n".join(lines), encoding="utf-8")
         written.chmod(0o600)
         written.replace(file)
-    except OSError as error:
+    except (OSError, UnicodeEncodeError) as error:
         raise ConfigError(f"{file} cannot be written: {error}") from None
 
 

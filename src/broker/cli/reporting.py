@@ -1,12 +1,17 @@
 """Parsers, common options, progress and report of the commands."""
 
 import argparse
+import os
 import re
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from broker.model.printable import printable_lines
+
 if TYPE_CHECKING:
+    from broker.model.errors import PolylogError
     from broker.model.report import Report
 
     Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001
@@ -38,6 +43,17 @@ def print_report(report: "Report", output: str) -> int:
     """Print a report and return the exit code: 1 if it has problems."""
     print(report.in_format(output))
     return 0 if report.is_well else 1
+
+
+def print_error(error: "PolylogError") -> None:
+    """Print why a command fails, or a part of it, on stderr."""
+    print(f"broker: {printable_lines(str(error))}", file=sys.stderr)
+
+
+def discard_output() -> None:
+    """Print nothing more: whoever reads has seen enough, and what is buffered is no error."""
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def print_progress(line: str) -> None:

@@ -21,6 +21,7 @@ from broker.model.config import (
 from broker.model.config_sources import COMMAND_LINE, is_from
 from broker.model.errors import ConfigError
 from broker.model.listener import ListenerConfig
+from broker.model.printable import printable
 from broker.model.secret_file import check_secret_file
 from broker.model.setting import Kind
 from broker.server.garbage_collection import bound_collections
@@ -64,11 +65,11 @@ def check(config: Config, output: str = "table") -> int:
         return 0
     for name, origin in sorted(config.origins.items()):
         note = "" if find_broker_setting(name).applies else "  (has no effect in this version)"
-        print(f"{name}={value_to_text(config.get(name))}  from {origin}{note}")
+        print(printable(f"{name}={value_to_text(config.get(name))}  from {origin}{note}"))
     for name, origin in sorted(config.start.not_used.items()):
-        print(f"not used here: {name}  from {origin}")
+        print(printable(f"not used here: {name}  from {origin}"))
     for variable in config.start.ignored:
-        print(f"not a setting: environment {variable}")
+        print(printable(f"not a setting: environment {variable}"))
     for name, text in config.start.warnings:
         print(f"warning: {name}: {text}")
     print("configuration ok")

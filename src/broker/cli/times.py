@@ -1,11 +1,16 @@
 """Points in time and durations on the command line."""
 
+import math
 import re
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
+
+import click
 
 from broker.model.errors import ConfigError
 
+_DAY_SECONDS: Final = 86_400.0
+_DIGITS_MAX: Final = 15  # of milliseconds: 30,000 years, which fit into requests
 _MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _ISO: Final = re.compile(
@@ -18,7 +23,7 @@ def parse_time(text: str) -> int:
 
     A time without an offset is in UTC. Raises ConfigError.
     """
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX:
         return int(text)
     try:
         when = datetime.fromisoformat(text)
@@ -38,11 +43,37 @@ def parse_duration(text: str) -> int:
     """
     if (iso := _ISO.fullmatch(text)) and any(iso.groups()):
         found = ((unit, value) for unit, value in iso.groupdict().items() if value)
-        return int(sum(float(value) * _MS[unit] for unit, value in found))
+        return _whole(text, sum(float(value) * _MS[unit] for unit, value in found))
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ConfigError(f"{text!r} is no duration: expected one as 90s, 1h30m, 7d or PT1H30M")
-    return int(sum(float(number) * _MS[unit] for number, unit in parts))
+    return _whole(text, sum(float(number) * _MS[unit] for number, unit in parts))
+
+
+def _whole(text: str, milliseconds: float) -> int:
+    if not milliseconds < 10**_DIGITS_MAX:
+        raise ConfigError(f"{text[:40]!r} is too long a duration")
+    return int(milliseconds)
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds for which a command may wait."""
+
+    def __init__(self, low: float = 0.1) -> None:
+        """Allow so many up to a day."""
+        super().__init__(min=low, max=_DAY_SECONDS)
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - as of its base
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """Return the number; nan is none, although it is in no order with the bounds."""
+        seconds: float = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        return seconds
 
 
 def duration_text(seconds: float) -> str:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from broker.cli.times import Seconds
+
 if TYPE_CHECKING:
     from broker.cli.frame import Session
 
@@ -15,7 +17,7 @@ def watch_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "-w",
         "--watch",
-        type=click.FloatRange(min=0.1),
+        type=Seconds(),
         metavar="SECONDS",
         help="Show it again every SECONDS, until Ctrl-C.",
     )(function)

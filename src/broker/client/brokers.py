@@ -1,6 +1,6 @@
-"""The brokers of a cluster, what they support, and the state of partitions and directories."""
+"""The brokers of a cluster, what they support, and their data directories."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker import codec
@@ -47,19 +47,6 @@ class Versions(NamedTuple):
 
     apis: Mapping[str, range]
     features: Mapping[str, int]
-
-
-class PartitionState(NamedTuple):
-    """Who has a partition; leader is None while there is none."""
-
-    topic: str
-    partition: int
-    is_internal: bool
-    leader: int | None
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    offline: tuple[int, ...]
 
 
 class LogDir(NamedTuple):
@@ -147,37 +134,25 @@ def versions(cluster: Cluster, address: Address) -> Versions:
     )
 
 
-def partitions(cluster: Cluster) -> list[PartitionState]:
-    """Return the state of all partitions, by topic and number.
+def log_dirs(
+    cluster: Cluster, address: Address, topics: Mapping[str, Sequence[int]] | None = None
+) -> list[LogDir]:
+    """Return the data directories of a broker, with the sizes of partitions.
 
-    Raises:
-        RequestError, Unreachable: as Cluster.metadata.
-    """
-    found = [
-        PartitionState(
-            topic["name"] or "",
-            each["partition_index"],
-            topic["is_internal"],
-            None if each["leader_id"] < 0 else each["leader_id"],
-            each.get("leader_epoch", -1),
-            tuple(each["replica_nodes"]),
-            tuple(each["isr_nodes"]),
-            tuple(each.get("offline_replicas", ())),
-        )
-        for topic in cluster.metadata(None)["topics"]
-        for each in topic["partitions"]
-    ]
-    return sorted(found, key=lambda each: each[:2])
-
-
-def log_dirs(cluster: Cluster, address: Address) -> list[LogDir]:
-    """Return the data directories of a broker.
+    Args:
+        cluster: the cluster.
+        address: of the broker.
+        topics: the partitions whose sizes are wanted; None: all.
 
     Raises:
         RequestError: the broker refuses.
         Unreachable: it does not respond.
     """
-    body: bodies.DescribeLogDirsRequest = {"topics": None}
+    body: bodies.DescribeLogDirsRequest = {
+        "topics": None
+        if topics is None
+        else [{"topic": name, "partitions": list(each)} for name, each in topics.items()]
+    }
     answer = cluster.ask(address, _LOG_DIRS, body)
     check(answer.get("error_code", 0), f"{address}: its data directories")
     return [

@@ -5,11 +5,11 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.client.brokers import live_brokers
-from broker.client.connection import Api
+from broker.client.connection import Api, RequestT, ResponseT
 from broker.client.metadata import Cluster
 from broker.client.retry import check
 from broker.model.address import Address
-from broker.model.errors import ConfigError
+from broker.model.errors import ConfigError, RequestError
 
 if TYPE_CHECKING:
     from broker.codec import bodies
@@ -48,6 +48,13 @@ _SOURCES: Final = (
     "group",
 )
 DEFAULT: Final = "default"
+# Settings of topics whose value for all topics is one of several of the broker's, in order of
+# precedence. Apache Kafka leaves these out of the synonyms of a topic.
+_OF_BROKER: Final[Mapping[str, Sequence[str]]] = {
+    "retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    "segment.ms": ("log.roll.ms", "log.roll.hours"),
+    "segment.jitter.ms": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+}
 # Sources of values that were set while the cluster runs.
 DYNAMIC: Final = frozenset({"topic", "broker", "every-broker", "client-metrics", "group"})
 
@@ -60,6 +67,11 @@ class Kind(IntEnum):
     CLIENT_METRICS = 16
     GROUP = 32
 
+    @property
+    def text(self) -> str:
+        """Its name in texts, which is also that of its source."""
+        return self.name.lower().replace("_", "-")
+
 
 class Resource(NamedTuple):
     """What has settings; the name of a broker is its id, or EVERY_BROKER."""
@@ -69,8 +81,13 @@ class Resource(NamedTuple):
 
     def __str__(self) -> str:
         """Return it for users."""
-        kind = self.kind.name.lower().replace("_", "-")
-        return f"{kind} {self.name or 'default'}"
+        return f"{self.kind.text} {self.name or 'default'}"
+
+    @property
+    def own_source(self) -> str:
+        """The source of values that were set for it and nothing else."""
+        is_of_all = self.kind is Kind.BROKER and self.name == EVERY_BROKER
+        return "every-broker" if is_of_all else self.kind.text
 
 
 class Synonym(NamedTuple):
@@ -132,17 +149,54 @@ def describe_configs(
     }
 
     def ask() -> dict[str, Setting]:
-        place = _place(cluster, resource)
-        if place is None:
-            place, answer = cluster.ask_any(_DESCRIBE, body)
-        else:
-            answer = cluster.ask(place, _DESCRIBE, body)
+        place, answer = _ask(cluster, resource, _DESCRIBE, body)
         [result] = answer["results"]
         check(result["error_code"], _what(place, resource, result["error_message"]))
         found = [_setting(each) for each in result["configs"]]
         return {each.name: each for each in sorted(found)}
 
     return cluster.retried(ask)
+
+
+def own_configs(cluster: Cluster, resource: Resource) -> dict[str, str | None]:
+    """Return what was set for a resource itself; None is for passwords, which no broker tells.
+
+    Raises:
+        RequestError, ConfigError, Unreachable: as describe_configs.
+    """
+    found = describe_configs(cluster, resource)
+    return {name: each.value for name, each in found.items() if each.source == resource.own_source}
+
+
+def with_broker_values(cluster: Cluster, found: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Return the settings of a topic with the values of the broker that synonyms leave out.
+
+    Nothing is added if the broker does not tell its own settings.
+
+    Raises:
+        Unreachable: no broker responds.
+    """
+    lacking = {
+        name: _OF_BROKER[name]
+        for name, each in found.items()
+        if name in _OF_BROKER and all(other.source == "topic" for other in each.synonyms)
+    }
+    if not lacking:
+        return dict(found)
+    broker = Resource(Kind.BROKER, str(min(live_brokers(cluster))))
+    names = {name for each in lacking.values() for name in each}
+    try:
+        values = describe_configs(cluster, broker, names)
+    except RequestError:
+        return dict(found)
+    added = {
+        name: tuple(each for other in others if other in values for each in values[other].synonyms)
+        for name, others in lacking.items()
+    }
+    return {
+        name: each._replace(synonyms=each.synonyms + added.get(name, ()))
+        for name, each in found.items()
+    }
 
 
 def alter_configs(
@@ -184,11 +238,7 @@ def alter_configs(
     }
 
     def ask() -> None:
-        place = _place(cluster, resource)
-        if place is None:
-            place, answer = cluster.ask_any(_ALTER, body)
-        else:
-            answer = cluster.ask(place, _ALTER, body)
+        place, answer = _ask(cluster, resource, _ALTER, body)
         for each in answer["responses"]:
             check(each["error_code"], _what(place, resource, each["error_message"]))
 
@@ -216,16 +266,19 @@ def list_resources(cluster: Cluster, kinds: Sequence[Kind]) -> list[Resource]:
     return cluster.retried(ask)
 
 
-def _place(cluster: Cluster, resource: Resource) -> Address | None:
-    """Return the broker that must be asked; None: any."""
+def _ask(
+    cluster: Cluster, resource: Resource, api: Api[RequestT, ResponseT], body: RequestT
+) -> tuple[Address, ResponseT]:
+    """Ask the broker that a resource is, or any; return who answered, and what."""
     if resource.kind is not Kind.BROKER or resource.name == EVERY_BROKER:
-        return None
+        return cluster.ask_any(api, body)
     brokers = {str(number): each for number, each in live_brokers(cluster).items()}
     if resource.name not in brokers:
         raise ConfigError(
             f"{cluster}: there is no broker {resource.name}, only {', '.join(sorted(brokers))}"
         )
-    return brokers[resource.name]
+    address = brokers[resource.name]
+    return address, cluster.ask(address, api, body)
 
 
 def _what(address: Address, resource: Resource, message: str | None) -> str:

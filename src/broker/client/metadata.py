@@ -11,6 +11,8 @@ from broker.model.errors import ErrorCode, RequestError, Unreachable
 from broker.model.limits import CLIENT_GIVE_UP_SECONDS
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from broker.client.security import SecuritySettings
     from broker.codec import bodies
 
@@ -73,6 +75,11 @@ class Cluster:
     def __str__(self) -> str:
         """Return the addresses in the format of bootstrap.servers."""
         return ",".join(map(str, self.bootstrap))
+
+    @property
+    def tls(self) -> "SSLContext | None":
+        """The context of its connections with TLS; None: they are without."""
+        return None if self._security is None else self._security.secured().tls
 
     def check_reachable(self) -> None:
         """Return once one of the addresses has answered, without retries.

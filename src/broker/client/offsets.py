@@ -21,12 +21,6 @@ LATEST: Final = -1  # requests the high watermark, or the last stable offset
 _LIST_OFFSETS: "Api[bodies.ListOffsetsRequest, bodies.ListOffsetsResponse]" = Api(
     "ListOffsets", range(2, 8)
 )
-_LIST_GROUPS: "Api[bodies.ListGroupsRequest, bodies.ListGroupsResponse]" = Api(
-    "ListGroups", range(5)
-)
-_OFFSET_COMMIT: "Api[bodies.OffsetCommitRequest, bodies.OffsetCommitResponse]" = Api(
-    "OffsetCommit", range(2, 9)
-)
 _OFFSET_FETCH: "Api[bodies.OffsetFetchRequest, bodies.OffsetFetchResponse]" = Api(
     "OffsetFetch", range(2, 8)
 )
@@ -116,58 +110,3 @@ def committed_offsets(cluster: Cluster, group: str) -> dict[Partition, int]:
             if each["committed_offset"] >= 0:
                 found[topic["name"], each["partition_index"]] = each["committed_offset"]
     return found
-
-
-def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[Partition, int]) -> None:
-    """Commit offsets of a group that has no members.
-
-    Raises:
-        RequestError: UNKNOWN_MEMBER_ID, the group has members; or the coordinator refuses.
-        Unreachable: no broker responds, or the coordinator does not.
-    """
-    body: bodies.OffsetCommitRequest = {
-        "group_id": group,
-        "generation_id_or_member_epoch": -1,
-        "member_id": "",
-        "topics": [
-            {
-                "name": topic,
-                "partitions": [
-                    {
-                        "partition_index": each,
-                        "committed_offset": offsets[topic, each],
-                        "committed_metadata": "",
-                    }
-                    for each in numbers
-                ],
-            }
-            for topic, numbers in by_topic(offsets).items()
-        ],
-    }
-
-    def ask() -> None:
-        address = coordinator(cluster, group, GROUP)
-        answer = cluster.ask(address, _OFFSET_COMMIT, body)
-        for topic in answer["topics"]:
-            for each in topic["partitions"]:
-                what = f"{topic['name']}-{each['partition_index']}"
-                check(each["error_code"], f"{address}: offset of {what} of group {group!r}")
-
-    cluster.retried(ask)
-
-
-def group_names(cluster: Cluster) -> list[str]:
-    """Return the names of all groups.
-
-    Raises:
-        RequestError: a broker refuses.
-        Unreachable: a broker does not respond.
-    """
-    found: set[str] = set()
-    body: bodies.ListGroupsRequest = {}
-    for each in cluster.metadata([])["brokers"]:
-        address = Address(each["host"], each["port"])
-        answer = cluster.ask(address, _LIST_GROUPS, body)
-        check(answer["error_code"], f"{address}: groups")
-        found.update(group["group_id"] for group in answer["groups"])
-    return sorted(found)

@@ -77,7 +77,8 @@ def _context(properties: Mapping[str, str], *, checks_host: bool) -> ssl.SSLCont
         context.check_hostname = checks_host
         keys = properties.get("ssl.keystore.location")
         if keys is not None:
-            context.load_cert_chain(keys, password=properties.get("ssl.key.password"))
-    except OSError as error:  # ssl.SSLError is one
+            # Without a password OpenSSL would ask for one, wherever this process runs.
+            context.load_cert_chain(keys, password=properties.get("ssl.key.password", ""))
+    except (OSError, ValueError) as error:  # ssl.SSLError is one; ValueError: too long a password
         raise ConfigError(f"the stores of certificates cannot be read: {error}") from None
     return context

@@ -70,7 +70,11 @@ def read_security(file: Path) -> SecuritySettings:
             text = opened.read(CLIENT_CONFIG_BYTES_MAX).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} cannot be read: {error}") from None
-    settings = SecuritySettings({each.name: each.text.strip() for each in read_properties(text)})
+    try:
+        found = read_properties(text)
+    except ConfigError as error:  # which begins with the line
+        raise ConfigError(f"{file}:{error}") from None
+    settings = SecuritySettings({each.name: each.text.strip() for each in found})
     try:
         settings.secured()
     except ConfigError as error:

@@ -1,12 +1,13 @@
-"""Topics: what exists, creation, deletion, partitions, settings, sizes, and deletion of records.
+"""Topics: what exists, creation, deletion, partitions, sizes, and deletion of records.
 
 Every function asks any broker, which forwards what only the controller does, except for sizes and
 deletion of records, which the brokers that have the partitions are asked for.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.client.brokers import live_brokers, log_dirs
 from broker.client.connection import Api
 from broker.client.metadata import Cluster, Partition, by_topic
 from broker.client.retry import check
@@ -18,8 +19,6 @@ from broker.model.limits import CLIENT_TIMEOUT_SECONDS
 if TYPE_CHECKING:
     from broker.codec import bodies
 
-    _AlterRequest = bodies.IncrementalAlterConfigsRequest
-    _AlterResponse = bodies.IncrementalAlterConfigsResponse
     _PartitionsRequest = bodies.DescribeTopicPartitionsRequest
     _PartitionsResponse = bodies.DescribeTopicPartitionsResponse
 
@@ -32,34 +31,24 @@ _DELETE: "Api[bodies.DeleteTopicsRequest, bodies.DeleteTopicsResponse]" = Api(
 _CREATE_PARTITIONS: "Api[bodies.CreatePartitionsRequest, bodies.CreatePartitionsResponse]" = Api(
     "CreatePartitions", range(4)
 )
-_DESCRIBE_CONFIGS: "Api[bodies.DescribeConfigsRequest, bodies.DescribeConfigsResponse]" = Api(
-    "DescribeConfigs", range(1, 5)
-)
-_ALTER_CONFIGS: "Api[_AlterRequest, _AlterResponse]" = Api("IncrementalAlterConfigs", range(2))
-_LOG_DIRS: "Api[bodies.DescribeLogDirsRequest, bodies.DescribeLogDirsResponse]" = Api(
-    "DescribeLogDirs", range(1, 5)
-)
 _DELETE_RECORDS: "Api[bodies.DeleteRecordsRequest, bodies.DeleteRecordsResponse]" = Api(
     "DeleteRecords", range(3)
 )
 _DESCRIBE_PARTITIONS: "Api[_PartitionsRequest, _PartitionsResponse]" = Api(
     "DescribeTopicPartitions", range(1)
 )
-_TOPIC: Final = 2  # a resource type of DescribeConfigs
-_TOPIC_SOURCE: Final = 1  # a setting that was set for the topic
-_SET, _UNSET = 0, 1  # operations of IncrementalAlterConfigs
 _BROKER_DEFAULT: Final = -1
 _PAGE: Final = 2000  # partitions of a response of DescribeTopicPartitions
 
 
 class PartitionState(NamedTuple):
-    """A partition; leader is None without one, elr None if the broker does not tell it."""
+    """Who has a partition; leader is None while there is none."""
 
+    topic: str
     partition: int
     leader: int | None
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
-    elr: tuple[int, ...] | None = None
 
 
 class TopicState(NamedTuple):
@@ -69,15 +58,6 @@ class TopicState(NamedTuple):
     topic_id: str
     is_internal: bool
     partitions: tuple[PartitionState, ...]
-
-
-class Setting(NamedTuple):
-    """A setting of a topic; is_set: it was set for the topic and is no default."""
-
-    name: str
-    value: str | None
-    is_set: bool
-    documentation: str | None
 
 
 class NewTopic(NamedTuple):
@@ -105,6 +85,7 @@ def topic_states(cluster: Cluster, names: Collection[str] | None = None) -> dict
         name, topic_id = topic["name"] or "", topic["topic_id"]
         partitions = [
             PartitionState(
+                name,
                 each["partition_index"],
                 each["leader_id"] if each["leader_id"] >= 0 else None,
                 tuple(each["replica_nodes"]),
@@ -119,6 +100,12 @@ def topic_states(cluster: Cluster, names: Collection[str] | None = None) -> dict
             tuple(sorted(partitions)),
         )
     return found
+
+
+def partition_states(cluster: Cluster) -> list[PartitionState]:
+    """Return the state of all partitions, by topic and number; raises as topic_states."""
+    topics = sorted(topic_states(cluster).values())
+    return [each for topic in topics for each in topic.partitions]
 
 
 def eligible_leaders(cluster: Cluster, names: Sequence[str]) -> dict[Partition, tuple[int, ...]]:
@@ -220,60 +207,6 @@ def create_partitions(cluster: Cluster, name: str, count: int, *, is_dry_run: bo
             raise error
 
 
-def topic_settings(cluster: Cluster, names: Collection[str]) -> dict[str, list[Setting]]:
-    """Return the settings of topics; RequestError, Unreachable."""
-    body: bodies.DescribeConfigsRequest = {
-        "resources": [
-            {"resource_type": _TOPIC, "resource_name": each, "configuration_keys": None}
-            for each in sorted(names)
-        ],
-        "include_documentation": True,
-    }
-
-    def ask() -> dict[str, list[Setting]]:
-        _, answer = cluster.ask_any(_DESCRIBE_CONFIGS, body)
-        found = {}
-        for each in answer["results"]:
-            name = each["resource_name"]
-            check(each["error_code"], f"settings of topic {name!r}")
-            found[name] = [
-                Setting(
-                    setting["name"],
-                    setting["value"],
-                    setting["config_source"] == _TOPIC_SOURCE,
-                    setting.get("documentation"),
-                )
-                for setting in each["configs"]
-            ]
-        return found
-
-    return cluster.retried(ask)
-
-
-def alter_settings(
-    cluster: Cluster,
-    name: str,
-    new: Mapping[str, str],
-    unset: Iterable[str] = (),
-    *,
-    is_dry_run: bool = False,
-) -> None:
-    """Set and unset settings of a topic; RequestError, Unreachable."""
-    configs: list[bodies.IncrementalAlterConfigsRequestConfig] = [
-        {"name": key, "config_operation": _SET, "value": value} for key, value in new.items()
-    ]
-    configs += [{"name": key, "config_operation": _UNSET, "value": None} for key in unset]
-    body: bodies.IncrementalAlterConfigsRequest = {
-        "resources": [{"resource_type": _TOPIC, "resource_name": name, "configs": configs}],
-        "validate_only": is_dry_run,
-    }
-    _, answer = cluster.ask_any(_ALTER_CONFIGS, body)
-    for each in answer["responses"]:
-        error = _error(each["error_code"], f"topic {name!r}", each["error_message"])
-        if error is not None:
-            raise error
-
-
 def sizes(cluster: Cluster, names: Collection[str]) -> dict[Partition, int]:
     """Return the bytes that the largest replica of each partition has on its disk.
 
@@ -282,26 +215,18 @@ def sizes(cluster: Cluster, names: Collection[str]) -> dict[Partition, int]:
     Raises:
         Unreachable: none of the addresses responds.
     """
-    answer = cluster.metadata(list(names))
+    wanted = {
+        name: [each.partition for each in topic.partitions]
+        for name, topic in topic_states(cluster, names).items()
+    }
     found: dict[Partition, int] = {}
-    numbers = {
-        topic["name"] or "": [each["partition_index"] for each in topic["partitions"]]
-        for topic in answer["topics"]
-        if not topic["error_code"]
-    }
-    body: bodies.DescribeLogDirsRequest = {
-        "topics": [{"topic": name, "partitions": each} for name, each in numbers.items()]
-    }
-    for each in answer["brokers"]:
+    for address in live_brokers(cluster).values():
         try:
-            found_dirs = cluster.ask(Address(each["host"], each["port"]), _LOG_DIRS, body)
-        except (PeerError, Unreachable):
+            folders = log_dirs(cluster, address, wanted)
+        except (PeerError, RequestError, Unreachable):
             continue
-        for folder in found_dirs["results"]:
-            for topic in folder["topics"]:
-                for partition in topic["partitions"]:
-                    key = topic["name"], partition["partition_index"]
-                    found[key] = max(found.get(key, 0), partition["partition_size"])
+        for key, size in (pair for folder in folders for pair in folder.sizes.items()):
+            found[key] = max(found.get(key, 0), size)
     return found
 
 
@@ -339,12 +264,6 @@ def delete_records(cluster: Cluster, offsets: Mapping[Partition, int]) -> dict[P
 
     answers = cluster.ask_leaders(offsets, _DELETE_RECORDS, body, read)
     return {key: offset for answer in answers for key, offset in answer.items()}
-
-
-def setting_names(cluster: Cluster) -> list[str]:
-    """Return the names of the settings that topics have; RequestError, Unreachable."""
-    names = list(cluster.existing_topics())[:1]
-    return [each.name for found in topic_settings(cluster, names).values() for each in found]
 
 
 def _error(code: int, what: str, text: str | None) -> RequestError | None:

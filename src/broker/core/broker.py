@@ -27,6 +27,7 @@ from broker.model.config import Config
 from broker.storage.log_dir import DiskSpace, disk_space
 
 if TYPE_CHECKING:
+    from broker._native.wire.connection import Connection
     from broker.core.links import Links
     from broker.core.partition_changes import PartitionChanges
 
@@ -57,6 +58,8 @@ class Broker(NamedTuple):
     links: "Links | None" = None  # to the other brokers; None: standalone
     partition_changes: "PartitionChanges | None" = None  # None: standalone
     security: Security = Security()
+    # All that are open now; those that clients have opened have a Session.
+    connections: "Callable[[], Sequence[Connection]]" = tuple
 
     @property
     def config(self) -> Config:

@@ -20,6 +20,9 @@ class Session:
         "_principal",
         "broker",
         "client_host",
+        "client_id",
+        "client_port",
+        "connected_ms",
         "is_forwarded",
         "listener",
         "listener_host",
@@ -30,9 +33,11 @@ class Session:
         "protocol",
         "quota",
         "request",
+        "software",
         "state",
         "throttle_ms",
         "upstreams",
+        "wire",
     )
 
     def __init__(
@@ -63,6 +68,12 @@ class Session:
         # connection may do, and what it counts as, follows from `client_host`.
         self.named_host = ""
         self.upstreams: Upstreams | None = None  # its links to other brokers, once it needs one
+        # What is shown of it to who asks which clients there are.
+        self.client_port = 0
+        self.connected_ms = 0
+        self.wire = ""  # the protocol of its requests; empty before the first
+        self.client_id: str | None = None  # of its requests, cut to CLIENT_TEXT_CHARS_MAX
+        self.software: tuple[str, str] | None = None  # its name and version, if it tells them
 
     @property
     def principal(self) -> Principal:

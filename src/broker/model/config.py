@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.model import limits
 from broker.model.config_sources import Sources, given_texts
 from broker.model.errors import ConfigError
-from broker.model.given import Given, nearest_name
+from broker.model.given import HINTS_MAX, Given, nearest_name
 from broker.model.listener import (
     PREFIX,
     SEPARATOR,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from broker.model.config_providers import References
 
 GROUP_COMMIT = "group-commit"
+_TOLD_MAX = 1000  # errors of one start that are printed
 _EMPTIED = Path("/tmp")  # noqa: S108 - where Kafka's files have their data
 
 _KIND_RANGES: dict[Kind, tuple[float, float]] = {
@@ -522,7 +523,9 @@ def load(
         f"{each.origin}: {each.text}" if each.origin else each.text for each in reading.faults
     ]
     if len(faults) > 1:
-        raise ConfigError("\n  ".join((f"{len(faults)} errors in the configuration:", *faults)))
+        told = faults[:_TOLD_MAX]
+        told += [f"and {len(faults) - len(told)} more"] if len(told) < len(faults) else []
+        raise ConfigError("\n  ".join((f"{len(faults)} errors in the configuration:", *told)))
     if faults:
         raise ConfigError(faults[0])
     return Config([Layer(Source.STATIC_BROKER, reading.values)], reading.start)
@@ -550,18 +553,20 @@ def read(sources: Sources, environment: Mapping[str, str]) -> Reading:
     given = _with_main_names(sources.given, faults)
     controllers = _controllers(given)
     references = _references(given, environment)
+    last = {each.name: place for place, each in enumerate(given)}
     values: dict[str, Value] = {}
     origins: dict[str, str] = {}
     not_used: dict[str, str] = {}
     unread: set[str] = set()
     for place, (name, text, origin) in enumerate(given):
         try:
-            if name.startswith(controllers) or _is_unused(name, text):
+            has_hint = len(faults) < HINTS_MAX
+            if name.startswith(controllers) or _is_unused(name, text, has_hint=has_hint):
                 not_used[name] = origin
                 continue
             if references is None or not references.are_in(text):
                 values[name] = parse_value(find_broker_setting(name), text)
-            elif not any(each.name == name for each in given[place + 1 :]):
+            elif last[name] == place:
                 setting = find_broker_setting(name)
                 values[name] = parse_value(setting, references.replaced(setting, text))
         except ConfigError as error:
@@ -638,14 +643,14 @@ def _references(given: Sequence[Given], environment: Mapping[str, str]) -> "Refe
     return References(texts, environment)
 
 
-def _is_unused(name: str, text: str) -> bool:
+def _is_unused(name: str, text: str, *, has_hint: bool) -> bool:
     """Whether only Kafka has the setting; raises ConfigError if Kafka has none of that name."""
     if name in BROKER_SETTINGS or per_listener_setting(name) is not None:
         return False
     from broker.model.unused_settings import is_unused, unknown  # noqa: PLC0415 - 290 names
 
     if not is_unused(name):
-        raise ConfigError(unknown(name))
+        raise ConfigError(unknown(name) if has_hint else f"unknown setting {name!r:.100}")
     if name == "process.roles" and "broker" not in split_words(text):
         raise ConfigError(
             f"{name}={text:.100}: this is the configuration of a controller, and there are none"
@@ -708,6 +713,8 @@ def parse_value(setting: Setting, text: str) -> Value:
     """Parse a value of a setting; ConfigError names the allowed ones."""
     if len(text.encode(errors="replace")) > limits.STRING_BYTES_MAX:
         raise ConfigError(f"{setting.name} has more than {limits.STRING_BYTES_MAX} bytes")
+    if "\0" in text:
+        raise ConfigError(f"{setting.name} has a character that is 0")
     try:
         value = _read(setting.kind, text.strip())
     except ValueError:

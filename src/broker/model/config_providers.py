@@ -61,16 +61,21 @@ class References:
                 " which does not exist here: give the value in another way, or use one of"
                 f" {_ENVIRONMENT}, {_FILE}, {_DIRECTORY}"
             )
+        if kind == _DIRECTORY and ("/" in key or key in {"", ".", ".."}):
+            raise ConfigError(f"{setting.name}: {key!r:.100} is not the name of a file in {path}")
         file = Path(path) if kind == _FILE else Path(path, key)
         self._check(setting, name, file)
         try:
             text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a path with a 0
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise ConfigError(f"{setting.name}: cannot read {file}: {reason}") from None
         if kind == _DIRECTORY:
             return text
-        found = {each.name: each.text for each in read_properties(text)}
+        try:
+            found = {each.name: each.text for each in read_properties(text)}
+        except ConfigError as error:
+            raise ConfigError(f"{setting.name}: {file}:{error}") from None
         if key not in found:
             raise ConfigError(f"{setting.name}: {file} has no {key}")
         return found[key]

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker.model.errors import ConfigError
-from broker.model.given import Given, environment_name, nearest_name
+from broker.model.given import (
+    COMMAND_VARIABLES,
+    HINTS_MAX,
+    Given,
+    environment_name,
+    nearest_name,
+)
 from broker.model.settings import BROKER_SETTINGS
 
 COMMAND_LINE = "command line"
@@ -19,6 +25,9 @@ _ENVIRONMENT_PREFIX = "BROKER_"
 _KAFKA_PREFIX = "KAFKA_"
 # Kubernetes sets these in every container if a service is called "broker" or "kafka".
 _SERVICE_LINK = re.compile(r"[A-Z]+_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)\w*)?)")
+# The same of services whose names have several words. Some settings end as they do.
+_LONG_SERVICE_LINK = re.compile(r"[A-Z0-9_]+_(SERVICE_(HOST|PORT\w*)|PORT_\d+_(TCP|UDP)\w*)")
+_LINK_TARGETS = ("tcp://", "udp://", "sctp://")  # what Kubernetes has in BROKER_SOMETHING_PORT
 _TOML_TABLE = re.compile(r"\s*\[([^\[\]]+)\]")
 _TOML_KEY = re.compile(r"\s*([\w.\"'\s-]+?)\s*=")
 
@@ -102,6 +111,8 @@ def _from_environment(environment: Mapping[str, str], faults: list[str]) -> Iter
     for variable, text in environment.items():
         if not variable.startswith(_ENVIRONMENT_PREFIX) or _SERVICE_LINK.fullmatch(variable):
             continue
+        if variable in COMMAND_VARIABLES:
+            continue
         if variable not in names:
             from broker.model.unused_settings import accepted_names  # noqa: PLC0415 - 290 names
 
@@ -109,9 +120,15 @@ def _from_environment(environment: Mapping[str, str], faults: list[str]) -> Iter
             names = {environment_name(_ENVIRONMENT_PREFIX, name): name for name in more}
         if variable in names:
             yield Given(names[variable], text, f"environment {variable}")
-        else:
-            hint = nearest_name(variable, names)
+        elif not _is_long_service_link(variable, text):
+            hint = nearest_name(variable, names) if len(faults) < HINTS_MAX else ""
             faults.append(f"environment: {variable} is not a setting{hint}")
+
+
+def _is_long_service_link(variable: str, text: str) -> bool:
+    return bool(_LONG_SERVICE_LINK.fullmatch(variable)) or (
+        variable.endswith("_PORT") and text.startswith(_LINK_TARGETS)
+    )
 
 
 def _from_file(file: Path | None, faults: list[str], *, is_properties: bool) -> Iterable[Given]:

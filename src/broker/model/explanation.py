@@ -180,7 +180,7 @@ def lint(path: Path) -> list[Problem]:
     """Check a configuration file, TOML or Kafka's properties, in the order of its lines."""
     sources = given_texts([], {}, None, path) if is_properties(path) else given_texts([], {}, path)
     reading = read(sources, os.environ)
-    places = {each.name: each.origin for each in sources.given}
+    places = {**reading.start.not_used, **reading.start.origins}
     problems = [
         *(_problem(path, each.origin, each.name, ERROR, each.text) for each in reading.faults),
         *(

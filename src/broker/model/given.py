@@ -1,8 +1,18 @@
 """A setting that was given at the start, and the names of settings in other forms."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+# Variables of commands that are clients of a broker: their options, by the variable. A broker may
+# have the same environment, and they are no settings of it.
+COMMAND_VARIABLES: Final = {
+    "BROKER_BOOTSTRAP_SERVER": "--bootstrap-server",
+    "BROKER_COMMAND_CONFIG": "--command-config",
+    "BROKER_PROFILE": "--profile",
+}
+# To find the nearest of all names takes some milliseconds: a file with many thousands of wrong
+# names is not a file of settings, and no hint helps.
+HINTS_MAX: Final = 100
 _MATCHES = 0.6  # difflib's default
 
 

@@ -77,4 +77,10 @@ def _unescaped(text: str, number: int) -> str:
             return chr(int(escaped[1:], 16))
         return _CONTROLS.get(escaped, escaped)
 
-    return _ESCAPE.sub(character, text) if "\\" in text else text
+    if "\\" not in text:
+        return text
+    try:
+        # Java writes a character beyond 16 bits as two, of which each alone is none.
+        return _ESCAPE.sub(character, text).encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{number}: \\u is followed by one half of a character") from None

@@ -113,13 +113,15 @@ def _principals(config: Config) -> dict[str, Principal]:
 def _session(
     broker: Broker,
     principals: Mapping[str, Principal],
-    client_host: str,
-    host: str,
-    port: int,
+    client: Address,
+    reached: Address,
     listener: ListenerConfig,
 ) -> Session:
     """Make the session of a connection, which begins with a login if its listener has one."""
-    session = Session(broker, client_host, host, port, listener, principals[listener.name])
+    principal = principals[listener.name]
+    session = Session(broker, client.host, reached.host, reached.port, listener, principal)
+    session.client_port = client.port
+    session.connected_ms = broker.clock.wall_ms()
     if broker.security.logins is not None:
         session.login = broker.security.logins.begin(listener)
     return session

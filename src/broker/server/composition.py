@@ -185,6 +185,7 @@ def make_broker(
     coordinators: Coordinators,
     checkpoints: Checkpoints,
     security: Security,
+    connections: Callable[[], Sequence[Connection]],
 ) -> Broker:
     """Make what handlers use."""
     cluster = storage.opened.cluster
@@ -214,6 +215,7 @@ def make_broker(
         security=security,
         metrics=Measured(),
         health=Health() if cluster is None else cluster.health(),
+        connections=connections,
     )
 
 
@@ -360,7 +362,14 @@ def compose(  # noqa: PLR0913, PLR0917 - what the process has before any part
     security = make_security(config, opened.metadata, clock, logs.table)._replace(
         audit=audit, quotas=quotas
     )
-    broker = make_broker(storage, logs, coordinators, checkpoints, security)
+    broker = make_broker(
+        storage,
+        logs,
+        coordinators,
+        checkpoints,
+        security,
+        lambda: list(poller.connections.values()),
+    )
     protocols = attach_protocols(broker, small_files, checkpoints, variant.protocols)
     maintenance = make_maintenance(storage, logs, checkpoints, broker.health)
     connection_limits = limit_connections(storage.configs, quotas, clock)

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Makes a protocol's session from (client host, advertised host, advertised port, listener).
-MakeSession: TypeAlias = Callable[[str, str, int, ListenerConfig], object]
+# Makes a protocol's session from the addresses of the client and of what it is told, and the
+# listener.
+MakeSession: TypeAlias = Callable[[Address, Address, ListenerConfig], object]
 
 
 class Acceptor(NamedTuple):
@@ -141,7 +142,7 @@ class Listener:
                 acceptor.throttled.close(accepted, refusal.after_ms)
                 continue
             try:
-                self._hand_over(accepted, str(peer[0]), acceptor)
+                self._hand_over(accepted, Address(str(peer[0]), peer[1]), acceptor)
             except OSError as error:  # the client has left, or there is no memory to watch it
                 accepted.close()
                 acceptor.limits.closed(self.config, str(peer[0]))
@@ -163,7 +164,7 @@ class Listener:
             return Refusal(f"max.connections and descriptors allow {count_max}")
         return acceptor.limits.refusal(self.config, address)
 
-    def _hand_over(self, accepted: socket.socket, peer: str, acceptor: Acceptor) -> None:
+    def _hand_over(self, accepted: socket.socket, peer: Address, acceptor: Acceptor) -> None:
         accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.SEND_BUFFER_BYTES)
@@ -173,11 +174,11 @@ class Listener:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, limits.KEEPALIVE_PROBES)
         local = str(accepted.getsockname()[0])
         reached = self._advertised or Address(local, self._own_port or self.port)
-        session = acceptor.make_session(peer, reached.host, reached.port, self.config)
+        session = acceptor.make_session(peer, reached, self.config)
         needs_login = self.config.security.has_sasl
         connection = acceptor.poller.add(
             accepted.fileno(),
-            peer,
+            peer.host,
             session,
             self._protocol,
             None if self._tls is None else self._tls.channel(),

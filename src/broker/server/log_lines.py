@@ -14,7 +14,6 @@ At most so many lines of an event, and of all events together, are written in a 
 were suppressed in a second are counted, and reported before the next line.
 """
 
-import json
 import logging
 import re
 import threading
@@ -29,6 +28,7 @@ from broker.model.limits import (
     LOG_LINES_OF_ALL_PER_SECOND_MAX,
     LOG_LINES_PER_SECOND_MAX,
 )
+from broker.model.printable import printable, printable_lines
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _SECOND_MS: Final = 1_000
@@ -63,12 +63,13 @@ class TextLines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (its name in logging)
         """Return the first line of a record."""
-        record.message = _printable(record.message)
+        record.message = printable(record.message)
         return super().formatMessage(record)
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record: one line, or several with a traceback."""
-        return super().format(record).replace("\n", self._continued)
+        # The message of an exception may have what a client has sent.
+        return printable_lines(super().format(record)).replace("\n", self._continued)
 
 
 class _FieldLines(logging.Formatter):
@@ -105,6 +106,8 @@ class JsonLines(_FieldLines):
         exception = self._exception(record)
         if exception:
             line["exception"] = exception
+        import json  # noqa: PLC0415 - 5 ms of a start whose lines are text
+
         return json.dumps(line, separators=(",", ":"), default=str)
 
 
@@ -160,17 +163,12 @@ def _fields(record: logging.LogRecord) -> Iterator[tuple[str, object]]:
             yield name, values[0] if is_number else form % values
 
 
-def _printable(text: str) -> str:
-    """Return a text with other characters than printable ones escaped."""
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
-
-
 def _quoted(value: str) -> str:
-    return value if _PLAIN.fullmatch(value) and value.isascii() else json.dumps(value)
+    if _PLAIN.fullmatch(value) and value.isascii():
+        return value
+    import json  # noqa: PLC0415 - see JsonLines
+
+    return json.dumps(value)
 
 
 class LineLimit(logging.Filter):

@@ -12,6 +12,7 @@ from broker._native.wire.pending_reply import PendingReply
 from broker.core.scheduling.fair_clocks import FairClocks
 from broker.model.clock import monotonic_ns
 from broker.model.errors import CodecError, PeerError
+from broker.model.http_limits import CLIENT_TEXT_CHARS_MAX
 from broker.model.limits import PYTHON_SHARE_US
 from broker.protocols.base import Answer, Deferred, Immediate, WireProtocol
 
@@ -92,13 +93,14 @@ class Requests:
         return bool(self._waiting)
 
     def _begin(self, request: PendingReply) -> None:
+        protocol, client_id = _protocol(request), request.client_id
+        session = cast("Session", request.session)
+        session.wire = protocol.name
+        if client_id is not None:
+            session.client_id = client_id[:CLIENT_TEXT_CHARS_MAX]
         try:
-            reply = _protocol(request).handle(
-                request.operation,
-                request.version,
-                request.client_id,
-                request.take_body(),
-                cast("Session", request.session),
+            reply = protocol.handle(
+                request.operation, request.version, client_id, request.take_body(), session
             )
         except Exception as error:  # noqa: BLE001 - logged by _give_up
             _give_up(request, error)

@@ -23,7 +23,7 @@ from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
 
 LOCK = "broker.lock"
-_KAFKA_LOCK = ".lock"  # made by Apache Kafka in each of its log directories, and never removed
+KAFKA_LOCK = ".lock"  # made by Apache Kafka in each of its log directories, and never removed
 WORKERS = "workers"  # its name is not that of a partition's folder
 PROBE = ".probe"
 _META_VERSION = "1"
@@ -56,7 +56,7 @@ class LogDir:
             _make_folder(path)
         except OSError as error:
             raise _unusable(path, error) from None
-        if (path / _KAFKA_LOCK).exists() and not (path / LOCK).exists():
+        if (path / KAFKA_LOCK).exists() and not (path / LOCK).exists():
             raise DataDirError(
                 f"{path} is a log directory of Apache Kafka, whose topics this broker does not"
                 " know: start with another --data-dir, and copy them with MirrorMaker 2"

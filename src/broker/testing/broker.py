@@ -163,8 +163,12 @@ class Broker:
         }
         control, theirs = socket.socketpair()
         control.settimeout(START_SECONDS)
-        with theirs, self._log_file.open("ab") as log:
-            return _Process(launched.start(asked, theirs, log.fileno()), control)
+        try:
+            with theirs, self._log_file.open("ab") as log:
+                return _Process(launched.start(asked, theirs, log.fileno()), control)
+        except BaseException:
+            control.close()
+            raise
 
     def _use(self, process: "_Process") -> None:
         """Wait until a process accepts clients."""

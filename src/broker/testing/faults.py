@@ -18,6 +18,10 @@ class Steered(Protocol):
     def run_number(self) -> int:
         """Which of its starts is the last one."""
 
+    @property
+    def pid(self) -> int | None:
+        """Its process id; None if it does not run."""
+
     def ask(self, do: str, **fields: object) -> Any:  # noqa: ANN401 - see child.py
         """Return the broker's answer."""
 
@@ -35,14 +39,18 @@ class Fault:
     @property
     def hits(self) -> int:
         """How many requests it has hit."""
-        if self._hits is not None or self._run_number != self._broker.run_number:
+        if not self._is_in_force:
             return self._hits or 0
         return int(self._broker.ask("hits", number=self._number))
 
     def end(self) -> None:
-        """End it; it may have ended, also with a restart of the broker."""
-        if self._hits is None and self._run_number == self._broker.run_number:
+        """End it; it may have ended, also with the broker."""
+        if self._is_in_force:
             self._hits = int(self._broker.ask("remove", number=self._number))
+
+    @property
+    def _is_in_force(self) -> bool:
+        return self._hits is None and _still_runs(self._broker, self._run_number)
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -138,7 +146,7 @@ class Faults:
         try:
             yield
         finally:
-            if run_number == self._broker.run_number:
+            if _still_runs(self._broker, run_number):
                 self._broker.ask("disk", is_full=False)
 
 
@@ -167,6 +175,10 @@ class BrokerClock:
     def clear(self) -> None:
         """Take both back, without telling the broker."""
         self.step_ms = self.passed_ms = 0
+
+
+def _still_runs(broker: Steered, run_number: int) -> bool:
+    return broker.pid is not None and broker.run_number == run_number
 
 
 def _name(api: str) -> str:

@@ -59,6 +59,8 @@ class Launcher:
     def start(self, asked: dict[str, Any], control: socket.socket, log_fd: int) -> int:
         """Start a broker; return its process id."""
         message = json.dumps({"do": "start", **asked}).encode()
+        if len(message) > MESSAGE_BYTES_MAX:  # it would be cut, which ends all brokers
+            raise ValueError(f"settings of a broker have {MESSAGE_BYTES_MAX} bytes at most")
         answer = self._ask(message, (control.fileno(), log_fd))
         return int(answer["pid"])
 

@@ -355,7 +355,11 @@ class ReplicationSimulation:
             self.time.after(100, lambda: self._wipe(broker_id, is_whole=is_whole))
             return
         if self._may_wipe(broker_id):
-            is_damaged = not is_whole and self.storages[broker_id].damage()
+            # (A leader with a hole in its log, after an unclean election, is beyond the audit.)
+            is_unclean = self._is_lossy or self.settings.defaults.is_unclean_allowed
+            is_damaged = not is_whole and self.storages[broker_id].damage(
+                leaves_holes=not is_unclean
+            )
             self.note(f"broker {broker_id} has lost {'records' if is_damaged else 'its disk'}")
             if not is_damaged:
                 self.storages[broker_id].wipe()

@@ -213,7 +213,7 @@ class Storage:
         self._disks.drain()
         self._disks.mount(self._folder, self._disk)
 
-    def damage(self) -> bool:
+    def damage(self, *, leaves_holes: bool) -> bool:
         """Lose records that were synced, after a crash; False: none are known to be."""
         points = text_files.read_offsets(self._folder / text_files.RECOVERY_POINTS)
         for item in sorted(self._items):
@@ -226,7 +226,7 @@ class Storage:
                 later = sorted(each for each in path.parent.glob("*.log") if each.name > path.name)
                 # A start that reads this file finds the hole; others may be found by checks only.
                 is_read = bool(later) and int(later[0].stem) > recovery_point
-                if not is_read or self._rng.random() < 0.3:
+                if not is_read or not leaves_holes or self._rng.random() < 0.3:
                     file_ops.remove_all([str(each) for each in later])
                 file_ops.sync_folder(path.parent)
                 self._disks.drain()

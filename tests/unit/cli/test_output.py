@@ -166,3 +166,10 @@ def _scalar(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def test_a_table_does_not_let_names_of_clients_steer_the_terminal() -> None:
+    text = written("table", [Thing("evil\x1b]0;title\x07\x9b2J", "two\nlines")])
+
+    assert "evil\\x1b]0;title\\x07\\x9b2J" in text
+    assert all(each.isprintable() for each in text.splitlines())

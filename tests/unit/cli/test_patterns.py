@@ -15,6 +15,7 @@ def test_a_name_matches_itself_or_an_expression_for_all_of_it() -> None:
         "billing",
         "orders-1",
     ]
+    assert not matcher(["orders.v1"])("orders-v1"), "the dot of a name is a dot"
     assert matcher([])("anything")
     assert matcher(["a+"])("a+"), "a name is itself, whatever it means as an expression"
 

@@ -83,3 +83,40 @@ def test_a_dry_run_writes_nothing() -> None:
     assert main(["profile", "create", "one", "a:1", "--dry-run"]) == 0
 
     assert not profiles_file().exists()
+
+
+@pytest.mark.parametrize("name", ["\U0001f600", 'quo"te', "back\\slash", "\x7f\t\x01"])
+def test_a_profile_may_have_any_name(name: str) -> None:
+    assert main(["profile", "create", name, "a:1"]) == 0
+
+    assert connection_of(None, None, name, 1).bootstrap_server == "a:1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[profiles.x]\nbootstrap_server = 9092\n",
+        "current = ['x']\n",
+        "[profiles.x]\nbootstrap_server = 'a:1'\ncommand_config = true\n",
+    ],
+)
+def test_values_that_are_no_texts_are_a_damage_of_the_file(text: str) -> None:
+    profiles_file().parent.mkdir(parents=True)
+    profiles_file().write_text(text)
+
+    with pytest.raises(ConfigError, match=r"profiles\.toml: .*expected a text"):
+        connection_of(None, None, None, 1)
+
+
+def test_a_profile_that_is_an_option_precedes_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["profile", "create", "staging", "127.0.0.1:1"])
+    monkeypatch.setenv("BROKER_BOOTSTRAP_SERVER", "127.0.0.1:2")
+
+    main(["topic", "list", "--profile", "staging", "--timeout", "1"])
+    by_option = capsys.readouterr().err
+    main(["topic", "list", "--timeout", "1"])
+
+    assert "127.0.0.1:1 " in by_option
+    assert "127.0.0.1:2 " in capsys.readouterr().err

@@ -55,3 +55,15 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 )
 def test_a_duration_is_shown_in_its_two_largest_units(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
+
+
+@pytest.mark.parametrize("text", ["9" * 16, "9" * 5000, "\N{SUPERSCRIPT TWO}"])
+def test_a_number_that_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is no time"):
+        parse_time(text)
+
+
+@pytest.mark.parametrize("text", ["99999999999d", "9" * 400 + "s", f"P{'9' * 400}D"])
+def test_a_duration_beyond_all_logs_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="too long a duration"):
+        parse_duration(text)

@@ -3,6 +3,7 @@
 import pickle
 import socket
 import ssl
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from broker.client.connection import Client
 from broker.client.pool import Pool
 from broker.client.secured import Secured
-from broker.client.security import SETTINGS, SecuritySettings
+from broker.client.security import SETTINGS, SecuritySettings, read_security
 from broker.model.address import Address
 from broker.model.errors import ConfigError, Unreachable
 from tests.support.manual_clock import ManualClock
@@ -62,3 +63,11 @@ def test_a_handshake_that_is_not_answered_times_out() -> None:
         secured = Secured(ssl.create_default_context())
         with pytest.raises(Unreachable):
             Client(address, timeout_seconds=0.2, secured=secured)
+
+
+def test_a_line_of_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("client.id=x\nclient.rack=\\u12\n")
+
+    with pytest.raises(ConfigError, match=r"client\.properties:2: \\u is followed"):
+        read_security(file)

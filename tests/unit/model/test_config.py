@@ -7,6 +7,7 @@ import pytest
 from broker.model import limits
 from broker.model.config import Source, load, parse_value, value_to_text
 from broker.model.errors import ConfigError
+from broker.model.given import COMMAND_VARIABLES
 from broker.model.settings import BROKER_SETTINGS, Setting
 
 
@@ -312,3 +313,41 @@ def test_message_max_bytes_cannot_exceed_the_frame_limit_of_this_start() -> None
 def test_the_default_of_consumer_groups_is_within_its_bounds() -> None:
     with pytest.raises(ConfigError, match=r"group\.consumer\.min\.session\.timeout\.ms=45000"):
         load(["group.consumer.session.timeout.ms=1000"])
+
+
+@pytest.mark.parametrize("variable", COMMAND_VARIABLES)
+def test_variables_of_commands_are_no_settings_and_no_mistakes(variable: str) -> None:
+    assert not load(environment={variable: "kafka:9092"}).origins
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("BROKER_HEADLESS_SERVICE_HOST", "10.0.0.1"),
+        ("BROKER_0_SERVICE_PORT_KAFKA", "9092"),
+        ("BROKER_0_PORT", "tcp://10.0.0.1:9092"),
+        ("BROKER_HEADLESS_PORT_9092_TCP_ADDR", "10.0.0.1"),
+    ],
+)
+def test_variables_of_kubernetes_for_names_of_several_words_are_not_settings(
+    variable: str, text: str
+) -> None:
+    assert not load(environment={variable: text}).origins
+
+
+def test_many_thousands_of_unknown_names_are_refused_soon_and_counted(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("".join(f"no.such.name.{number}=1\n" for number in range(100_000)))
+
+    with pytest.raises(ConfigError, match=r"^100000 errors") as raised:
+        load(file=file)
+
+    assert str(raised.value).endswith("and 99000 more")
+
+
+def test_a_value_with_a_zero_character_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("log.dirs=/data\\u0000x\n")
+
+    with pytest.raises(ConfigError, match=r"server\.properties:1: log\.dirs has a character"):
+        load(file=file)

@@ -8,6 +8,7 @@ import pytest
 
 from broker.model.config import load
 from broker.model.explanation import lint
+from broker.model.given import COMMAND_VARIABLES
 from broker.model.settings import BROKER_SETTINGS, GROUP_SETTINGS
 from broker.model.unused_settings import UNUSED_SETTINGS
 from tools import configuration as writer
@@ -51,3 +52,8 @@ def test_the_example_of_variables_is_a_configuration() -> None:
     assert config.integer("num.partitions") == 3
     assert len(config.listeners) == 1
     assert config.start.ignored == ("KAFKA_HEAP_OPTS",)
+
+
+@pytest.mark.parametrize("variable", COMMAND_VARIABLES)
+def test_the_page_has_every_variable_that_is_no_setting(variable: str) -> None:
+    assert f"`{variable}`" in PAGE

@@ -179,3 +179,12 @@ def test_a_file_that_cannot_be_read_is_a_problem(
 
     assert (problem.line, problem.severity) == (line, "error")
     assert lint(tmp_path / "missing.toml")[0].severity == "error"
+
+
+def test_what_is_wrong_with_another_name_of_a_setting_has_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("# data\nlog.dir=/tmp/kafka-logs\n")
+
+    [problem] = lint(file)
+
+    assert (problem.line, problem.name, problem.severity) == (2, "log.dirs", "warning")

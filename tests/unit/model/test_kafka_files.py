@@ -208,6 +208,10 @@ def test_references_to_variables_and_files_are_replaced(tmp_path: Path) -> None:
         ("${env:lower_case}", "the variable lower_case is not set, or not one"),
         ("${other:a:b}", r"is of the class org\.example\.Vault, which does not exist here"),
         ("${dir:FOLDER:missing}", "cannot read FOLDER/missing: No such file"),
+        ("${dir:FOLDER:..}", "'..' is not the name of a file in FOLDER"),
+        ("${dir:FOLDER:../x}", "'../x' is not the name of a file in FOLDER"),
+        ("${file:FOLDER/a\\u0000b:key}", "cannot read FOLDER/a"),
+        ("${file:FOLDER/damaged.properties:key}", r"damaged\.properties:2: .u is followed by"),
         ("${file:FOLDER/server.properties:key}", r"server\.properties has no key"),
     ],
 )
@@ -215,6 +219,7 @@ def test_a_reference_that_leads_nowhere_is_refused(
     tmp_path: Path, reference: str, reason: str
 ) -> None:
     text = f"{PROVIDERS}broker.rack={reference.replace('FOLDER', str(tmp_path))}\n"
+    (tmp_path / "damaged.properties").write_text("key=1\nother=\\u12")
 
     with pytest.raises(
         ConfigError, match=f":7: broker.rack: .*{reason.replace('FOLDER', str(tmp_path))}"

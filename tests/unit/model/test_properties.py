@@ -54,3 +54,13 @@ def test_each_property_has_the_number_of_its_first_line() -> None:
 def test_a_character_without_four_digits_is_refused_with_its_line(digits: str) -> None:
     with pytest.raises(ConfigError, match=r"^2: \\u is followed by four hexadecimal digits"):
         read_properties(f"a=1\nb=\\u{digits}")
+
+
+def test_two_halves_of_a_character_are_one_as_in_java() -> None:
+    assert read_properties(r"a=\ud83d\ude00") == [Property("a", "\U0001f600", 1)]
+
+
+@pytest.mark.parametrize("half", [r"\ud83d", r"\ude00", r"\ude00\ud83d"])
+def test_half_a_character_is_refused_with_its_line(half: str) -> None:
+    with pytest.raises(ConfigError, match=r"^2: .*half of a character"):
+        read_properties(f"a=1\nb={half}x")

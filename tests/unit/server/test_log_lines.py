@@ -13,7 +13,7 @@ from broker.model.limits import (
     LOG_LINES_OF_ALL_PER_SECOND_MAX,
     LOG_LINES_PER_SECOND_MAX,
 )
-from broker.server.log_lines import FORMATS, JsonLines, LineLimit, LogfmtLines
+from broker.server.log_lines import FORMATS, JsonLines, LineLimit, LogfmtLines, TextLines
 from tests.support.manual_clock import ManualClock
 
 MAX = LOG_LINES_PER_SECOND_MAX
@@ -157,6 +157,16 @@ def test_a_traceback_is_in_the_line_of_its_record(name: str) -> None:
     assert line.isprintable()
     assert "ValueError" in line
     assert "Traceback" in line
+
+
+def test_lines_of_a_traceback_have_printable_characters() -> None:
+    try:
+        raise ValueError("why\x1b[2J\rso")
+    except ValueError:
+        text = TextLines().format(record("command failed: of=%s", "x", exc_info=sys.exc_info()))
+
+    assert "ValueError: why\\x1b[2J\\rso" in text
+    assert all(each.isprintable() for each in text.split("\n"))
 
 
 def test_a_template_without_words_has_the_name_of_its_logger_as_event() -> None:

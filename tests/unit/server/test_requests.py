@@ -47,7 +47,8 @@ class FakeRequest:
     """One request; once it is answered, the next one is handed over."""
 
     operation = version = 0
-    client_id = session = None
+    client_id = None
+    session = SimpleNamespace()
 
     def __init__(self, connection: FakeConnection, body: str) -> None:
         """Wait for a response."""

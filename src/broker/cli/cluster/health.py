@@ -1,40 +1,18 @@
 """What is not well in a cluster: what its metadata, settings and data directories tell."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from broker.cli.output import size_text
-from broker.client.brokers import Broker, LogDir, PartitionState, describe, log_dirs, partitions
+from broker.cli.checks import OK, PROBLEM, WARNING, Check, disk_check, sorted_checks
+from broker.client.brokers import Broker, LogDir, describe, log_dirs
 from broker.client.configs import Kind, Resource, describe_configs
+from broker.client.topics import PartitionState, partition_states
 from broker.model.errors import PeerError, RequestError, Unreachable
 
 if TYPE_CHECKING:
     from broker.client.metadata import Cluster
 
-PROBLEM: Final = "problem"
-WARNING: Final = "warning"
-OK: Final = "ok"
 _MIN_ISR: Final = "min.insync.replicas"
-DISK_FREE_PERCENT_LOW: Final = 15
-DISK_FREE_PERCENT_PROBLEM: Final = 5
-
-
-class Check(NamedTuple):
-    """One thing that was looked at.
-
-    Attributes:
-        check: controller, broker, offline, under-min-isr, under-replicated, directory or disk.
-        severity: ok, warning, or problem.
-        subject: the broker, the directory, or TOPIC-PARTITION; "" for all of the cluster.
-        reason: what is so.
-        fix: what to do; "" if nothing is to be done.
-    """
-
-    check: str
-    severity: str
-    subject: str
-    reason: str
-    fix: str
 
 
 def checks(cluster: "Cluster") -> list[Check]:
@@ -45,7 +23,7 @@ def checks(cluster: "Cluster") -> list[Check]:
         Unreachable: none of the addresses responds.
     """
     found = describe(cluster)
-    states = partitions(cluster)
+    states = partition_states(cluster)
     degraded = {each.topic for each in states if len(each.isr) < len(each.replicas)}
     results = [
         *([] if found.controller_id is not None else [_no_controller()]),
@@ -58,8 +36,7 @@ def checks(cluster: "Cluster") -> list[Check]:
     if all(each.severity == OK for each in results):
         text = f"{len(found.brokers)} brokers, {len(states)} partitions: all are in sync"
         results.append(Check("cluster", OK, "", text, ""))
-    order = (PROBLEM, WARNING, OK)
-    return sorted(results, key=lambda each: order.index(each.severity))
+    return sorted_checks(results)
 
 
 def _no_controller() -> Check:
@@ -141,22 +118,7 @@ def _directory(broker: str, found: LogDir) -> Iterator[Check]:
             "look for the disk's errors in the broker's log and the kernel's, repair it, restart",
         )
     elif found.total_bytes and found.usable_bytes is not None:
-        percent = 100 * found.usable_bytes / found.total_bytes
-        severity = (
-            PROBLEM
-            if percent < DISK_FREE_PERCENT_PROBLEM
-            else WARNING
-            if percent < DISK_FREE_PERCENT_LOW
-            else OK
-        )
-        yield Check(
-            "disk",
-            severity,
-            place,
-            f"{percent:.0f} % are free: {size_text(found.usable_bytes)} of"
-            f" {size_text(found.total_bytes)}",
-            "" if severity == OK else "lower retention.bytes or retention.ms, or add disk space",
-        )
+        yield disk_check(place, found.usable_bytes, found.total_bytes)
 
 
 def _min_isr(cluster: "Cluster", topic: str) -> int | None:

@@ -2,7 +2,8 @@
 
 import click
 
-from broker.cli.cluster.health import PROBLEM, Check, checks
+from broker.cli.checks import Check, has_problem
+from broker.cli.cluster.health import checks
 from broker.cli.exit_codes import Exit
 from broker.cli.frame import Session, verb
 from broker.cli.watching import watch_option, watched
@@ -30,7 +31,7 @@ def command(session: Session, watch: float | None, exit_when_healthy: bool) -> N
         found = checks(session.cluster)
         for each in found:
             session.write(each)
-        is_well = all(each.severity != PROBLEM for each in found)
+        is_well = not has_problem(found)
         session.exit_code = Exit.OK if is_well else Exit.UNHEALTHY
         if exit_when_healthy and is_well:
             return

@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 from broker.cli.frame import Session, verb
-from broker.client.brokers import describe, partitions, versions
+from broker.client.brokers import describe, versions
 from broker.client.configs import Kind, Resource, describe_configs
+from broker.client.topics import topic_states
 from broker.model.errors import RequestError
 
 _DURABILITY = "polylog.durability"
@@ -72,15 +73,17 @@ def command(session: Session) -> None:
     """Show the cluster: brokers, racks, controller, features, and how many topics there are."""
     cluster = session.cluster
     found = describe(cluster)
-    states = partitions(cluster)
+    topics = topic_states(cluster).values()
+    public = [each for each in topics if not each.is_internal]
+    states = [each for topic in topics for each in topic.partitions]
     serving = [each for each in found.brokers if not each.is_fenced]
     supported = versions(cluster, serving[0].address)
     session.write(
         Info(
             found.cluster_id,
             found.controller_id,
-            len({each.topic for each in states if not each.is_internal}),
-            sum(not each.is_internal for each in states),
+            len(public),
+            sum(len(each.partitions) for each in public),
             len(supported.apis),
             _durability(session, serving[0].broker_id),
             [

@@ -9,24 +9,16 @@ The same as JSON is a list of objects, or an object per line. Of YAML this shape
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from broker.cli.config.entities import Entity, parse_entity
+from broker.cli.text_files import read_text
 from broker.model.errors import ConfigError
-
-FILE_BYTES_MAX: Final = 64 << 20
 
 
 def read_document(file: Path) -> list[tuple[Entity, dict[str, str]]]:
     """Read a file; raise ConfigError if it cannot be read, or is not of this shape."""
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(FILE_BYTES_MAX + 1)
-        text = data.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}") from None
-    if len(data) > FILE_BYTES_MAX:
-        raise ConfigError(f"{file} has more than {FILE_BYTES_MAX} bytes: divide it")
+    text = read_text(file)
     try:
         rows = (
             _json(text) if text.lstrip()[:1] in {"[", "{"} and text.strip() != "[]" else _yaml(text)

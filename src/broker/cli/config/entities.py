@@ -21,6 +21,8 @@ from broker.client.configs import (
     Setting,
     alter_configs,
     describe_configs,
+    own_configs,
+    with_broker_values,
 )
 from broker.client.quotas import alter_quotas, describe_quotas
 from broker.model.errors import ConfigError
@@ -31,10 +33,8 @@ if TYPE_CHECKING:
 _DEFAULT_NAME: Final = "default"
 _UNIT_MS: Final = {"minutes": 60_000, "hours": 3_600_000}
 ALL: Final = "all"
-_KINDS: Final = {"topic": Kind.TOPIC, "broker": Kind.BROKER, "group": Kind.GROUP}
+_KINDS: Final = {each.text: each for each in (Kind.TOPIC, Kind.BROKER, Kind.GROUP)}
 _QUOTA_KINDS: Final = ("user", "client-id")
-# The source of a value that was set for the resource itself.
-_OWN_SOURCE: Final = {Kind.TOPIC: "topic", Kind.BROKER: "broker", Kind.GROUP: "group"}
 
 
 class Entity(NamedTuple):
@@ -47,17 +47,12 @@ class Entity(NamedTuple):
         """Return KIND/NAME."""
         if self.resource is None:
             return "/".join(f"{kind}/{name or _DEFAULT_NAME}" for kind, name in self.quota)
-        kind = next(name for name, each in _KINDS.items() if each is self.resource.kind)
-        return f"{kind}/{self.resource.name or _DEFAULT_NAME}"
+        return f"{self.resource.kind.text}/{self.resource.name or _DEFAULT_NAME}"
 
     @property
     def own_source(self) -> str:
         """The source of values that were set for it."""
-        if self.resource is None:
-            return "quota"
-        if self.resource == Resource(Kind.BROKER, EVERY_BROKER):
-            return "every-broker"
-        return _OWN_SOURCE[self.resource.kind]
+        return "quota" if self.resource is None else self.resource.own_source
 
     def options(self) -> list[str]:
         """Return the options that name it on a command line."""
@@ -158,9 +153,12 @@ def settings(
 ) -> dict[str, Setting]:
     """Return the settings or quotas of an entity; RequestError, Unreachable, ConfigError."""
     if entity.resource is not None:
-        return describe_configs(
+        described = describe_configs(
             cluster, entity.resource, names, with_documentation=with_documentation
         )
+        if entity.resource.kind is Kind.TOPIC:
+            described = with_broker_values(cluster, described)
+        return described
     found = describe_quotas(cluster, dict(entity.quota))
     return {
         key: Setting(key, f"{value:g}", entity.own_source, "double", False, False, "", ())
@@ -171,11 +169,9 @@ def settings(
 
 def own(cluster: "Cluster", entity: Entity) -> dict[str, str | None]:
     """Return what was set for an entity itself; None is for passwords, which no broker tells."""
-    return {
-        each.name: each.value
-        for each in settings(cluster, entity).values()
-        if each.source == entity.own_source
-    }
+    if entity.resource is not None:
+        return own_configs(cluster, entity.resource)
+    return {each.name: each.value for each in settings(cluster, entity).values()}
 
 
 def change(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LOG_BYTES_MAX: Final = 1 << 20  # of the end of each log
 FILES_MAX: Final = 20_000  # of a data directory that are listed
-TOPICS_MAX: Final = 2_000  # whose state is described
+PARTITIONS_MAX: Final = 2_000  # whose state is described
 _PAGES: Final = (
     "/health/live",
     "/health/ready",
@@ -113,11 +113,12 @@ def _files(folder: Path, root: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 def of_cluster(cluster: "Cluster") -> Iterator[tuple[str, Part]]:
     """Yield what brokers tell: who they are, their settings, topics, groups, and pages."""
-    from broker.client.brokers import describe, log_dirs, partitions  # noqa: PLC0415
+    from broker.client.brokers import describe, log_dirs  # noqa: PLC0415
     from broker.client.groups import list_groups  # noqa: PLC0415
+    from broker.client.topics import partition_states  # noqa: PLC0415
 
     yield "cluster.json", lambda: as_json(describe(cluster))
-    yield "partitions.json", lambda: as_json(partitions(cluster)[:TOPICS_MAX])
+    yield "partitions.json", lambda: as_json(partition_states(cluster)[:PARTITIONS_MAX])
     yield "groups.json", lambda: as_json(list_groups(cluster))
     for broker in describe(cluster).brokers:
         at = f"broker-{broker.broker_id}"
@@ -125,7 +126,7 @@ def of_cluster(cluster: "Cluster") -> Iterator[tuple[str, Part]]:
         yield f"{at}/settings.json", lambda at=at: _settings(cluster, at)  # type: ignore[misc]
         yield f"{at}/log-dirs.json", lambda to=address: as_json(log_dirs(cluster, to))  # type: ignore[misc]
         for path in _PAGES:
-            yield f"{at}{path}.txt", lambda to=address, path=path: _page(to, path)  # type: ignore[misc]
+            yield f"{at}{path}.txt", lambda to=address, path=path: _page(cluster, to, path)  # type: ignore[misc]
 
 
 def _settings(cluster: "Cluster", at: str) -> bytes:
@@ -142,8 +143,8 @@ def _settings(cluster: "Cluster", at: str) -> bytes:
     )
 
 
-def _page(address: Address, path: str) -> bytes:
-    answer = page(address, path)
+def _page(cluster: "Cluster", address: Address, path: str) -> bytes:
+    answer = page(address, path, cluster.tls)
     return f"status: {answer.status}\n".encode() + answer.text
 
 

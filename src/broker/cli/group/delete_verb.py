@@ -9,7 +9,8 @@ from broker.cli.completion import groups, topics
 from broker.cli.confirmation import confirm, print_undo
 from broker.cli.frame import Session, dry_run, verb, yes
 from broker.cli.group import saved_offsets
-from broker.cli.group.seeking import check_inactive, partitions_of
+from broker.cli.group.seeking import check_inactive
+from broker.cli.partitions import partitions_of
 from broker.client.brokers import describe
 from broker.client.groups import delete_group, delete_offsets, describe_group
 from broker.client.offsets import committed_offsets
@@ -76,7 +77,7 @@ def command(
                 check_inactive(cluster, group, name)
             found = committed_offsets(cluster, name)
             if wanted:
-                only = partitions_of(cluster, wanted, ())
+                only = partitions_of(cluster, wanted)
                 found = {key: found[key] for key in only if key in found}
             chosen[name] = found
         except RequestError as error:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.cli.group.partitions import partition_text
+from broker.cli.checks import OK, PROBLEM, WARNING
+from broker.cli.partitions import partition_text
 from broker.cli.times import duration_text
 
 if TYPE_CHECKING:
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from broker.client.lag import Lag
     from broker.client.metadata import Partition
 
-PROBLEM: Final = "problem"
-WARNING: Final = "warning"
-OK: Final = "ok"
 _NEAR_DELETION_PERCENT: Final = 80
 _STABLE: Final = "Stable"
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.cli.partitions import partition_text
 from broker.client.lag import existing, lags
 from broker.client.offsets import committed_offsets
 from broker.model.clock import SystemClock
@@ -82,11 +83,6 @@ class MemberRow(NamedTuple):
     subscribed: list[str]
     assigned: list[str]
     target: list[str] | None
-
-
-def partition_text(partition: "Partition") -> str:
-    """Return TOPIC-PARTITION."""
-    return f"{partition[0]}-{partition[1]}"
 
 
 def member_row(member: "Member") -> MemberRow:

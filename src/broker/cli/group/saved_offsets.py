@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from broker.cli.text_files import read_text
 from broker.model.clock import SystemClock
 from broker.model.errors import ConfigError
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from broker.client.metadata import Partition
 
 SAVED_OFFSETS_MAX: Final = 20  # files of a group
-FILE_BYTES_MAX: Final = 64 << 20
 NOTHING: Final = -1
 _FIELDS: Final = 3
 
@@ -82,16 +82,8 @@ def read(file: Path) -> "dict[Partition, int | None]":
 
     Raises ConfigError: it cannot be read, or a line is invalid.
     """
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(FILE_BYTES_MAX + 1)
-        text = data.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}") from None
-    if len(data) > FILE_BYTES_MAX:
-        raise ConfigError(f"{file} has more than {FILE_BYTES_MAX} bytes: divide it")
     found: dict[Partition, int | None] = {}
-    for number, line in enumerate(csv.reader(text.splitlines()), 1):
+    for number, line in enumerate(csv.reader(read_text(file).splitlines()), 1):
         if not line or line[0].startswith("#"):
             continue
         try:

@@ -10,7 +10,7 @@ from broker.cli.completion import groups, topics
 from broker.cli.confirmation import print_undo
 from broker.cli.frame import Session, dry_run, verb
 from broker.cli.group import saved_offsets
-from broker.cli.group.seeking import Sought, apply, check_inactive, partitions_of, sought
+from broker.cli.group.seeking import Sought, apply, check_inactive, sought, sought_partitions
 from broker.cli.times import parse_duration, parse_time
 from broker.client.groups import describe_group, group_or_none
 from broker.client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
@@ -100,7 +100,7 @@ def command(
     before = committed_offsets(cluster, group)
     after: Mapping[Partition, int | None]
     if isinstance(value, int):
-        partitions = partitions_of(cluster, wanted, before)
+        partitions = sought_partitions(cluster, wanted, before)
         if kind in _BY_TIMESTAMP:
             after = _found(cluster, partitions, value)
         elif kind == "--to-offset":
@@ -109,7 +109,7 @@ def command(
             after = _shifted(before, partitions, value)
     else:
         after = _copied(cluster, value)
-        only = set(partitions_of(cluster, wanted, after))
+        only = set(sought_partitions(cluster, wanted, after))
         after = {key: offset for key, offset in after.items() if key in only}
     rows = sought(cluster, before, after)
     file = None if dry_run else apply(cluster, group, before, rows)

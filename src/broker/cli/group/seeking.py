@@ -1,11 +1,11 @@
 """How offsets of a group are set: the partitions, the offsets, and what is kept for an undo."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.cli.group import saved_offsets
-from broker.cli.group.partitions import partition_text
+from broker.cli.partitions import check_existing, partitions_of
 from broker.client.brokers import describe
 from broker.client.groups import INACTIVE, commit_offsets, delete_offsets
 from broker.client.lag import existing
@@ -49,50 +49,23 @@ def check_inactive(cluster: "Cluster", group: "Group | None", name: str) -> None
         )
 
 
-def partitions_of(
+def sought_partitions(
     cluster: "Cluster", wanted: Sequence[str], committed: "Iterable[Partition]"
 ) -> "list[Partition]":
-    """Return the partitions that TOPIC and TOPIC:0,3 name; those of `committed` if none is named.
+    """Return the partitions that words name; those of `committed` that exist if none is named.
 
     Raises:
         ConfigError: a number is invalid, or nothing is named and nothing is committed.
         RequestError: there is no such topic or partition.
     """
-    if not wanted:
-        offsets = dict.fromkeys(committed, 0)
-        known = cluster.existing_topics({topic for topic, _ in offsets}) if offsets else {}
-        found = list(existing(offsets, known))
-        if not found:
-            raise ConfigError("the group has committed nothing in topics that exist: name topics")
-        return found
-    parsed = [_parsed(each) for each in wanted]
-    topics = cluster.topics({name for name, _ in parsed})
-    found = sorted(
-        {(name, each) for name, numbers in parsed for each in numbers or topics[name].partitions}
-    )
-    check_existing(cluster, found)
+    if wanted:
+        return partitions_of(cluster, wanted)
+    offsets = dict.fromkeys(committed, 0)
+    known = cluster.existing_topics({topic for topic, _ in offsets}) if offsets else {}
+    found = list(existing(offsets, known))
+    if not found:
+        raise ConfigError("the group has committed nothing in topics that exist: name topics")
     return found
-
-
-def check_existing(cluster: "Cluster", partitions: "Collection[Partition]") -> None:
-    """Raise RequestError if one of the partitions does not exist."""
-    topics = cluster.topics({topic for topic, _ in partitions})
-    unknown = sorted(key for key in partitions if key[1] not in topics[key[0]].partitions)
-    if unknown:
-        raise RequestError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"{cluster}: there is no partition {', '.join(map(partition_text, unknown))}",
-        )
-
-
-def _parsed(text: str) -> tuple[str, list[int] | None]:
-    name, colon, numbers = text.partition(":")
-    if not colon:
-        return name, None
-    try:
-        return name, [int(each) for each in numbers.split(",")]
-    except ValueError:
-        raise ConfigError(f"{text!r}: expected TOPIC or TOPIC:0,3") from None
 
 
 def sought(

@@ -10,7 +10,8 @@ from broker.cli.completion import topics
 from broker.cli.confirmation import print_undo
 from broker.cli.frame import Session, dry_run, pairs, verb
 from broker.cli.topic.selection import one
-from broker.client.topics import alter_settings, create_partitions, topic_settings
+from broker.client.configs import Kind, Resource, alter_configs, own_configs
+from broker.client.topics import create_partitions
 
 
 class AlteredTopic(NamedTuple):
@@ -71,13 +72,12 @@ def command(
         raise click.UsageError("nothing to change: add --config, --unset or --partitions")
     cluster = session.cluster
     count = len(one(cluster, name).partitions)
-    known = {each.name: each for each in topic_settings(cluster, [name])[name]}
-    before = {
-        each: known[each].value if each in known and known[each].is_set else None
-        for each in (*new, *unset)
-    }
-    if before:
-        alter_settings(cluster, name, new, unset, is_dry_run=dry_run)
+    changes: dict[str, str | None] = {**new, **dict.fromkeys(unset)}
+    resource = Resource(Kind.TOPIC, name)
+    own = own_configs(cluster, resource)
+    before = {each: own.get(each) for each in changes}
+    if changes:
+        alter_configs(cluster, resource, changes, is_only_checked=dry_run)
     if partitions is not None:
         create_partitions(cluster, name, partitions, is_dry_run=dry_run)
     for each, value in before.items():

@@ -5,7 +5,7 @@ import click
 from broker.cli.completion import topics
 from broker.cli.frame import Session, dry_run, verb
 from broker.cli.topic.copying import CopiedTopic, copy_topic
-from broker.cli.topic.writing import COMPRESSIONS
+from broker.cli.topic.writing import compression_option
 
 
 @verb(
@@ -18,13 +18,7 @@ from broker.cli.topic.writing import COMPRESSIONS
 )
 @click.argument("source", shell_complete=topics)
 @click.argument("target")
-@click.option(
-    "-z",
-    "--compression",
-    type=click.Choice(COMPRESSIONS),
-    default="none",
-    help="Compress batches of the copy (default: none).",
-)
+@compression_option
 @dry_run
 def command(session: Session, source: str, target: str, compression: str, dry_run: bool) -> None:
     """Create a topic with the settings and the records that another one has now.

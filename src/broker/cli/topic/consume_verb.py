@@ -6,15 +6,16 @@ import click
 
 from broker.cli.completion import groups, topics
 from broker.cli.frame import Session, verb
-from broker.cli.topic.partitions import chosen
+from broker.cli.topic.partitions import chosen, partition_option
 from broker.cli.topic.printing import Printer
 from broker.cli.topic.record_format import record_format
 from broker.cli.topic.record_rows import RecordRow
 from broker.cli.topic.selection import selected
 from broker.cli.topic.spans import Span, spans
 from broker.client.fetch import Range
+from broker.client.groups import commit_offsets
 from broker.client.metadata import Cluster, Partition
-from broker.client.offsets import commit_offsets, committed_offsets
+from broker.client.offsets import committed_offsets
 from broker.client.reading import Read, follow, read
 from broker.model.errors import ConfigError
 
@@ -40,15 +41,7 @@ from broker.model.errors import ConfigError
     "-n", "--count", type=click.IntRange(min=0), metavar="N", help="Stop after N records."
 )
 @click.option("-e", "--exit", "exits", is_flag=True, help="Stop at the end, as it is at the start.")
-@click.option(
-    "-p",
-    "--partition",
-    "numbers",
-    multiple=True,
-    type=int,
-    metavar="N",
-    help="Only this partition; may be repeated.",
-)
+@partition_option
 @click.option(
     "-f",
     "--format",

@@ -7,10 +7,11 @@ from broker.cli.progress import progress
 from broker.cli.topic.selection import one
 from broker.cli.topic.spans import spans
 from broker.cli.topic.writing import Writer
+from broker.client.configs import Kind, Resource, own_configs
 from broker.client.fetch import Range
 from broker.client.offsets import LATEST, list_offsets
 from broker.client.reading import read
-from broker.client.topics import NewTopic, create_topics, topic_settings
+from broker.client.topics import NewTopic, create_topics
 from broker.model.errors import ErrorCode, PolylogError, RequestError
 
 
@@ -44,11 +45,8 @@ def copy_topic(
     """
     cluster = session.cluster
     topic = one(cluster, source)
-    settings = {
-        each.name: each.value
-        for each in topic_settings(cluster, [source])[source]
-        if each.is_set and each.value is not None
-    }
+    own = own_configs(cluster, Resource(Kind.TOPIC, source))
+    settings = {name: value for name, value in own.items() if value is not None}
     replicas = min((len(each.replicas) for each in topic.partitions), default=1)
     new = NewTopic(target, len(topic.partitions), replicas, settings)
     error = create_topics(cluster, [new], is_dry_run=is_dry_run)[target]

@@ -9,15 +9,11 @@ from broker.cli.completion import topics
 from broker.cli.confirmation import confirm, print_undo
 from broker.cli.frame import Session, dry_run, verb, yes
 from broker.cli.topic.selection import selected
+from broker.client.configs import Kind, Resource, own_configs
+from broker.client.groups import list_groups
 from broker.client.metadata import Cluster
-from broker.client.offsets import (
-    EARLIEST,
-    LATEST,
-    committed_offsets,
-    group_names,
-    list_offsets,
-)
-from broker.client.topics import TopicState, delete_topics, sizes, topic_settings
+from broker.client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
+from broker.client.topics import TopicState, delete_topics, sizes
 from broker.model.errors import PolylogError
 
 
@@ -95,7 +91,7 @@ def what_goes(cluster: Cluster, topics: dict[str, TopicState]) -> list[DeletedTo
     ends = list_offsets(cluster, dict.fromkeys(led, LATEST))
     known = sizes(cluster, list(topics))
     users: dict[str, list[str]] = {}
-    for group in group_names(cluster):
+    for group in (each.group for each in list_groups(cluster)):
         try:
             read = {topic for topic, _ in committed_offsets(cluster, group)}
         except PolylogError:
@@ -124,7 +120,6 @@ def creation(cluster: Cluster, topic: TopicState) -> str:
     replicas = min((len(each.replicas) for each in topic.partitions), default=1)
     words = ["broker", "topic", "create", topic.name]
     words += ["-p", str(len(topic.partitions)), "-r", str(replicas)]
-    for each in topic_settings(cluster, [topic.name])[topic.name]:
-        if each.is_set:
-            words += ["--config", f"{each.name}={each.value}"]
+    for name, value in own_configs(cluster, Resource(Kind.TOPIC, topic.name)).items():
+        words += ["--config", f"{name}={value}"]
     return shlex.join(words)

@@ -7,8 +7,9 @@ import click
 from broker.cli.completion import topics
 from broker.cli.frame import Session, verb
 from broker.cli.topic.selection import one
+from broker.client.configs import Kind, Resource, own_configs
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
-from broker.client.topics import eligible_leaders, sizes, topic_settings
+from broker.client.topics import eligible_leaders, sizes
 
 
 class DescribedPartition(NamedTuple):
@@ -72,16 +73,14 @@ def command(session: Session, name: str) -> None:
     ends = list_offsets(cluster, dict.fromkeys(led, LATEST))
     elr = eligible_leaders(cluster, [name])
     size = sizes(cluster, [name])
-    settings = {
-        each.name: each.value for each in topic_settings(cluster, [name])[name] if each.is_set
-    }
+    settings = own_configs(cluster, Resource(Kind.TOPIC, name))
     partitions = []
     for each in topic.partitions:
         key = name, each.partition
         start, end = starts.get(key), ends.get(key)
         partitions.append(
             DescribedPartition(
-                *each[:4],
+                *each[1:],
                 elr.get(key),
                 None if start is None else start.offset,
                 None if end is None else end.offset,

@@ -1,12 +1,11 @@
 """The files of exports: what is in them, so that an export or an import can go on."""
 
-import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final
 
-from broker.cli.topic.record_rows import row_of_json
+from broker.cli.topic.record_rows import number_of, object_of_line, row_of_json
 from broker.client.reading import Read
 from broker.codec.packages import import_optional
 from broker.model.errors import ConfigError
@@ -30,10 +29,14 @@ def exported_ends(path: Path, topic: str) -> dict[int, int]:
             if not line.endswith(b"\n"):
                 break
             whole += len(line)
-            row = _object(line, f"{path}, line {number}")
+            what = f"{path}, line {number}"
+            row = object_of_line(line, what)
             if row.get("topic") != topic:
-                raise ConfigError(f"{path}, line {number}: a record of topic {row.get('topic')!r}")
-            found[row["partition"]] = row["offset"] + 1
+                raise ConfigError(f"{what}: a record of topic {row.get('topic')!r:.100}")
+            partition, offset = (number_of(row, each, what) for each in ("partition", "offset"))
+            if partition is None or offset is None:
+                raise ConfigError(f"{what}: no partition and offset, so it is no line of an export")
+            found[partition] = offset + 1
         opened.truncate(whole)
     return found
 
@@ -50,7 +53,7 @@ def exported_records(path: Path, opened: IO[bytes]) -> Iterator["tuple[int | Non
     for number, line in enumerate(opened, 1):
         if line.strip():
             what = f"{path}, line {number}"
-            yield row_of_json(_object(line, what), what)
+            yield row_of_json(object_of_line(line, what), what)
 
 
 def write_parquet(path: Path, records: Iterator[Read]) -> None:
@@ -92,17 +95,16 @@ def write_parquet(path: Path, records: Iterator[Read]) -> None:
 
 def _parquet_records(opened: IO[bytes]) -> Iterator["tuple[int | None, Record]"]:
     pq = import_optional("pyarrow.parquet", "Parquet")
-    for batch in pq.ParquetFile(opened).iter_batches(_ROWS):
+    try:
+        table = pq.ParquetFile(opened)
+    except ValueError as error:  # whose subclasses are pyarrow's
+        raise ConfigError(f"not Parquet: {error}") from None
+    missing = {"partition", "key", "value", "headers", "timestamp_ms"} - set(
+        table.schema_arrow.names
+    )
+    if missing:
+        raise ConfigError(f"no export of a topic: it has no {', '.join(sorted(missing))}")
+    for batch in table.iter_batches(_ROWS):
         for row in batch.to_pylist():
             headers = [(each["name"], each["value"]) for each in row["headers"]]
             yield row["partition"], (row["key"], row["value"], headers, row["timestamp_ms"])
-
-
-def _object(line: bytes, what: str) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except ValueError as error:
-        raise ConfigError(f"{what}: not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ConfigError(f"{what}: not an object")
-    return found

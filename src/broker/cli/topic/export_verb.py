@@ -13,7 +13,7 @@ from broker.cli.frame import Session, verb
 from broker.cli.output import plain
 from broker.cli.progress import progress
 from broker.cli.topic.export_files import exported_ends, write_parquet
-from broker.cli.topic.partitions import chosen
+from broker.cli.topic.partitions import chosen, partition_option
 from broker.cli.topic.record_rows import record_row
 from broker.cli.topic.selection import one
 from broker.cli.topic.spans import spans
@@ -59,15 +59,7 @@ class ExportedTopic(NamedTuple):
     metavar="RANGE",
     help="Only these, as of `broker topic consume` (default: start:end).",
 )
-@click.option(
-    "-p",
-    "--partition",
-    "numbers",
-    multiple=True,
-    type=int,
-    metavar="N",
-    help="Only this partition; may be repeated.",
-)
+@partition_option
 @click.option("--resume", is_flag=True, help="Go on behind the last record that the file has.")
 def command(
     session: Session,

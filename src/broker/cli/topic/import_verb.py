@@ -12,7 +12,7 @@ from broker.cli.frame import Session, dry_run, verb
 from broker.cli.progress import progress
 from broker.cli.topic.export_files import exported_records
 from broker.cli.topic.selection import one
-from broker.cli.topic.writing import COMPRESSIONS, Writer
+from broker.cli.topic.writing import Writer, compression_option
 from broker.client.offsets import LATEST, list_offsets
 from broker.model.errors import ConfigError
 
@@ -57,13 +57,7 @@ class ImportedTopic(NamedTuple):
     help="Leave out as many records of each partition as it has got since it was created: for an"
     " import into a new topic that nobody else writes to.",
 )
-@click.option(
-    "-z",
-    "--compression",
-    type=click.Choice(COMPRESSIONS),
-    default="none",
-    help="Compress batches (default: none).",
-)
+@compression_option
 @dry_run
 def command(
     session: Session,
@@ -98,6 +92,11 @@ def command(
                 raise ConfigError(
                     f"{file} has records of partition {partition}, but {name} has {count}: raise"
                     f" it with `broker topic alter {name} -p {partition + 1}`, or add --by-key"
+                )
+            if resume and partition is None:
+                raise ConfigError(
+                    f"{file} has records without a partition: --resume cannot tell whether they"
+                    " were written"
                 )
             if left.get(partition, 0) > 0:
                 left[partition] -= 1

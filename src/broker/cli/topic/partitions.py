@@ -1,10 +1,26 @@
 """Which partitions of a topic -p means."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
 
 from broker.client.metadata import Partition
 from broker.client.topics import TopicState
 from broker.model.errors import ErrorCode, RequestError
+
+
+def partition_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add -p, which it takes as `numbers`."""
+    return click.option(
+        "-p",
+        "--partition",
+        "numbers",
+        multiple=True,
+        type=int,
+        metavar="N",
+        help="Only this partition; may be repeated.",
+    )(function)
 
 
 def chosen(topic: TopicState, numbers: Sequence[int]) -> list[Partition]:

@@ -1,11 +1,11 @@
 """`broker topic produce`."""
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from os import fsencode
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -15,10 +15,9 @@ from broker.cli.progress import progress
 from broker.cli.topic.input_records import pieces
 from broker.cli.topic.partitions import chosen
 from broker.cli.topic.record_format import delimiter
-from broker.cli.topic.record_rows import row_of_json
+from broker.cli.topic.record_rows import object_of_line, row_of_json
 from broker.cli.topic.selection import one
-from broker.cli.topic.writing import ACKS, COMPRESSIONS, Record, Writer
-from broker.model.errors import ConfigError
+from broker.cli.topic.writing import ACKS, Record, Writer, compression_option
 
 
 class WrittenRecord(NamedTuple):
@@ -103,13 +102,7 @@ class _Options(NamedTuple):
     metavar="N",
     help="Write to this partition (default: by the key's hash, as all clients).",
 )
-@click.option(
-    "-z",
-    "--compression",
-    type=click.Choice(COMPRESSIONS),
-    default="none",
-    help="Compress batches (default: none).",
-)
+@compression_option
 @click.option(
     "--acks",
     type=click.Choice(tuple(ACKS)),
@@ -133,10 +126,10 @@ def command(
     """Write records to a topic, one per line; with -o, print the offset of each."""
     options = _Options(
         is_json,
-        None if key is None else key.encode(),
+        None if key is None else fsencode(key),
         None if key_delimiter is None else delimiter(key_delimiter),
         is_empty_null,
-        [(each.encode(), value.encode()) for each, value in pairs(headers, "-H").items()],
+        [(fsencode(each), fsencode(value)) for each, value in pairs(headers, "-H").items()],
     )
     topic = one(session.cluster, name)
     if partition is not None:
@@ -186,11 +179,7 @@ def _records(
 
 
 def _of_json(line: bytes, what: str, options: _Options) -> tuple[int | None, Record]:
-    try:
-        found: Any = json.loads(line)
-    except ValueError as error:
-        raise ConfigError(f"{what}: not JSON: {error}") from None
-    partition, (key, value, headers, timestamp) = row_of_json(found, what)
+    partition, (key, value, headers, timestamp) = row_of_json(object_of_line(line, what), what)
     record = (options.key or key, value, [*headers, *options.headers], timestamp)
     return partition, record
 

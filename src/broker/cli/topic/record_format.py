@@ -12,6 +12,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from os import fsencode
 from typing import Final
 
 from broker.client.reading import Read
@@ -65,7 +66,7 @@ def _pieces(text: str) -> Sequence[Piece]:
         elif character == "%":
             position = _field(text, position + 1, pieces)
         else:
-            pieces.append(_constant(character.encode()))
+            pieces.append(_constant(fsencode(character)))
             position += 1
     return pieces
 
@@ -154,4 +155,7 @@ def _size(value: bytes | None) -> int:
 def _time(timestamp_ms: int, modifier: str) -> str:
     if not modifier:
         return str(timestamp_ms)
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime(modifier)
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime(modifier)
+    except (OverflowError, ValueError, OSError):  # a client may give any number
+        return str(timestamp_ms)

@@ -1,10 +1,17 @@
 """Records as rows, exactly: text where bytes are UTF-8, else an object with base64."""
 
+import json
 from base64 import b64decode, b64encode
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from broker.codec import Record
 from broker.model.errors import ConfigError
+
+_BOUNDS: Final = {
+    "partition": (0, (1 << 31) - 1),
+    "offset": (0, (1 << 63) - 2),
+    "timestamp_ms": (-1 << 63, (1 << 63) - 1),
+}
 
 Text = str | dict[str, str] | None
 
@@ -72,18 +79,33 @@ def bytes_of(value: Any, what: str) -> bytes | None:  # noqa: ANN401 - a value o
     raise ConfigError(f'{what}: expected text, null or {{"base64": "..."}}, found {value!r:.60}')
 
 
-def row_of_json(found: Any, what: str) -> tuple[int | None, tuple[Any, ...]]:  # noqa: ANN401
+def object_of_line(line: bytes, what: str) -> dict[str, Any]:
+    """Return the object of a line; ConfigError, with `what` the line is, if it is none."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{what}: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{what}: expected an object with key, value, headers, timestamp_ms")
+    return found
+
+
+def number_of(found: dict[str, Any], name: str, what: str) -> int | None:
+    """Return a number of an object, if it has it; ConfigError if it is no number of a record."""
+    value = found.get(name)
+    low, high = _BOUNDS[name]
+    if value is not None and not (type(value) is int and low <= value <= high):
+        raise ConfigError(f"{what}: {name}: expected a number up to {high}, found {value!r:.60}")
+    return value
+
+
+def row_of_json(found: dict[str, Any], what: str) -> tuple[int | None, tuple[Any, ...]]:
     """Return the partition, if it has one, and (key, value, headers, timestamp) of an object.
 
     Raises:
         ConfigError: it is not one that commands print; `what` says where it is.
     """
-    if not isinstance(found, dict):
-        raise ConfigError(f"{what}: expected an object with key, value, headers, timestamp_ms")
-    timestamp, partition = found.get("timestamp_ms"), found.get("partition")
-    for name, each in (("timestamp_ms", timestamp), ("partition", partition)):
-        if each is not None and type(each) is not int:
-            raise ConfigError(f"{what}: {name}: expected a whole number, found {each!r:.60}")
+    timestamp, partition = (number_of(found, each, what) for each in ("timestamp_ms", "partition"))
     headers = found.get("headers") or []
     if isinstance(headers, dict):  # short to write by hand
         headers = [{"name": name, "value": value} for name, value in headers.items()]

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
+from os import fsencode
 
 import click
 
@@ -10,7 +11,7 @@ from broker.cli.completion import topics
 from broker.cli.exit_codes import Exit
 from broker.cli.frame import Session, verb
 from broker.cli.progress import progress
-from broker.cli.topic.partitions import chosen
+from broker.cli.topic.partitions import chosen, partition_option
 from broker.cli.topic.printing import Printer
 from broker.cli.topic.record_format import record_format
 from broker.cli.topic.record_rows import RecordRow
@@ -51,15 +52,7 @@ _DEFAULT = "%t-%p@%o %k %v\\n"
     metavar="RANGE",
     help="Search only these, as of `broker topic consume` (default: start:end).",
 )
-@click.option(
-    "-p",
-    "--partition",
-    "numbers",
-    multiple=True,
-    type=int,
-    metavar="N",
-    help="Only this partition; may be repeated.",
-)
+@partition_option
 @click.option(
     "-n",
     "--count",
@@ -116,7 +109,7 @@ def command(
 def _test(
     text: str | None, key: str | None, places: tuple[str, ...], *, is_regex: bool
 ) -> Callable[[Record], bool]:
-    wanted = None if key is None else key.encode()
+    wanted = None if key is None else fsencode(key)
     contains = None if text is None else _contains(text, is_regex=is_regex)
 
     def test(record: Record) -> bool:
@@ -138,10 +131,10 @@ def _test(
 
 def _contains(text: str, *, is_regex: bool) -> Callable[[bytes], bool]:
     if not is_regex:
-        needle = text.encode()
+        needle = fsencode(text)
         return lambda value: needle in value
     try:
-        pattern = re.compile(text.encode())
+        pattern = re.compile(fsencode(text))
     except re.error as error:
         raise ConfigError(f"{text!r}: not a regular expression: {error}") from None
     return lambda value: pattern.search(value) is not None

@@ -1,13 +1,12 @@
 """Which topics a verb means: names, or a regular expression that matches whole names."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
+from broker.cli.patterns import is_name, matcher
 from broker.client.metadata import Cluster
 from broker.client.topics import TopicState, topic_states
-from broker.model.errors import ConfigError, ErrorCode, RequestError
-
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
+from broker.model.errors import ErrorCode, RequestError
 
 
 def selected(
@@ -29,12 +28,19 @@ def selected(
         ConfigError: an expression is invalid.
         RequestError: a topic does not exist, or a broker refuses.
     """
-    names = {each for each in patterns if _NAME.fullmatch(each)}
+    names = {each for each in patterns if is_name(each)}
     existing = topic_states(cluster, names if names and names == set(patterns) else None)
     chosen = {each: existing[each] for each in sorted(names & existing.keys())}
     missing = [each for each in patterns if each in names and each not in existing]
     expressions = [each for each in patterns if each not in names]
-    found = _matching(existing.values(), expressions if patterns else [".*"], with_internal)
+    matches = matcher(expressions)
+    found = {
+        name: each
+        for name, each in existing.items()
+        if (expressions or not patterns)
+        and matches(name)
+        and (with_internal or not each.is_internal)
+    }
     missing += [] if found or not expressions else expressions
     if missing and not is_lenient:
         raise RequestError(
@@ -47,21 +53,4 @@ def selected(
 
 def one(cluster: Cluster, name: str) -> TopicState:
     """Return the topic of a name; RequestError if it does not exist."""
-    return selected(cluster, [re.escape(name) if not _NAME.fullmatch(name) else name])[name]
-
-
-def _matching(
-    topics: Collection[TopicState],
-    expressions: Sequence[str],
-    with_internal: bool,  # noqa: FBT001
-) -> dict[str, TopicState]:
-    try:
-        compiled = [re.compile(each) for each in expressions]
-    except re.error as error:
-        raise ConfigError(f"{error.pattern!r}: not a regular expression: {error}") from None
-    return {
-        each.name: each
-        for each in topics
-        if any(pattern.fullmatch(each.name) for pattern in compiled)
-        and (with_internal or not each.is_internal)
-    }
+    return selected(cluster, [name if is_name(name) else re.escape(name)])[name]

@@ -11,16 +11,14 @@ TIME is milliseconds or seconds since 1970, a date or date and time (UTC without
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from broker.cli.times import parse_duration, parse_time
 from broker.client.metadata import Cluster, Partition
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
 from broker.model.clock import SystemClock
 from broker.model.errors import ConfigError
 
-_AGO: Final = re.compile(r"-(\d+)(ms|s|m|h|d)")
-_UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SECONDS_MAX: Final = 10**11  # larger numbers are milliseconds: 1973, or the year 5138
 
 
@@ -34,21 +32,12 @@ class Span(NamedTuple):
 
 def time_ms(text: str, now_ms: int | None = None) -> int:
     """Return a time in milliseconds since 1970; ConfigError if it is none."""
-    ago = _AGO.fullmatch(text)
-    if ago is not None:
+    if text.startswith("-"):
         now = SystemClock().wall_ms() if now_ms is None else now_ms
-        return now - int(ago[1]) * _UNIT_MS[ago[2]]
-    if text.isdigit():
-        number = int(text)
-        return number if number >= _SECONDS_MAX else number * 1000
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigError(
-            f"{text!r} is no time: use 2026-01-31T12:00:00, milliseconds since 1970, or -1h"
-        ) from None
-    when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-    return int(when.timestamp() * 1000)
+        return now - parse_duration(text[1:])
+    number = parse_time(text)
+    is_seconds = text.isdigit() and number < _SECONDS_MAX
+    return number * 1000 if is_seconds else number
 
 
 def spans(
@@ -87,7 +76,7 @@ def spans(
         if word.startswith("@"):
             found = ask(time_ms(word[1:]))
             return {key: each if each >= 0 else ends[key] for key, each in found.items()}
-        if re.fullmatch(r"[+-]?\d+", word) is None:
+        if re.fullmatch(r"[+-]?[0-9]{1,19}", word) is None:
             raise ConfigError(f"{text!r} is no range of offsets: use start, end, N, +N, -N, @TIME")
         number = int(word)
         if word.startswith("+"):

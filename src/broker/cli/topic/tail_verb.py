@@ -4,7 +4,7 @@ import click
 
 from broker.cli.completion import topics
 from broker.cli.frame import Session, verb
-from broker.cli.topic.partitions import chosen
+from broker.cli.topic.partitions import chosen, partition_option
 from broker.cli.topic.printing import Printer
 from broker.cli.topic.record_format import record_format
 from broker.cli.topic.record_rows import RecordRow
@@ -33,15 +33,7 @@ _DEFAULT = "%d{%H:%M:%S} %t-%p@%o %k %v\\n"
     metavar="N",
     help="Begin with the last N records (default: 10).",
 )
-@click.option(
-    "-p",
-    "--partition",
-    "numbers",
-    multiple=True,
-    type=int,
-    metavar="N",
-    help="Only this partition; may be repeated.",
-)
+@partition_option
 @click.option("-f", "--format", "format_", metavar="TEXT", help="As of `broker topic consume`.")
 @click.option("--no-follow", is_flag=True, help="Do not wait for new records.")
 def command(

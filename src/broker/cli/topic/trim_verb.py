@@ -7,7 +7,7 @@ import click
 from broker.cli.completion import topics
 from broker.cli.confirmation import confirm
 from broker.cli.frame import Session, dry_run, verb, yes
-from broker.cli.topic.partitions import chosen
+from broker.cli.topic.partitions import chosen, partition_option
 from broker.cli.topic.selection import one
 from broker.cli.topic.spans import time_ms
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
@@ -51,15 +51,7 @@ class TrimmedPartition(NamedTuple):
     "--keep", type=click.IntRange(min=0), metavar="N", help="Keep the last N of each partition."
 )
 @click.option("--all", "everything", is_flag=True, help="Delete all records.")
-@click.option(
-    "-p",
-    "--partition",
-    "numbers",
-    multiple=True,
-    type=int,
-    metavar="N",
-    help="Only this partition; may be repeated.",
-)
+@partition_option
 @yes
 @dry_run
 def command(

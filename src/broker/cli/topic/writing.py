@@ -3,17 +3,31 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+import click
+
 from broker import codec
 from broker.client.metadata import Cluster, Partition
 from broker.client.produce import Producer
 from broker.client.transactions import new_producer_id
+from broker.model.errors import ErrorCode, RequestError
 
 ACKS: Final = {"all": -1, "1": 1}
-COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _GATHERED_BYTES: Final = 1 << 20
 _RECORD_BYTES: Final = 64  # of a record without key and value, about
 
 Record = tuple[bytes | None, bytes | None, Any, int | None]  # key, value, headers, timestamp
+
+
+def compression_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add -z, which it takes as `compression`."""
+    return click.option(
+        "-z",
+        "--compression",
+        type=click.Choice(_COMPRESSIONS),
+        default="none",
+        help="Compress batches (default: none).",
+    )(function)
 
 
 class Writer:
@@ -56,6 +70,11 @@ class Writer:
         key, value, _, _ = record
         if partition is None:
             partition = self._sticky if key is None else codec.partition(key, self._partitions)
+        elif not 0 <= partition < self._partitions:
+            raise RequestError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"{self._topic} has no partition {partition}: it has {self._partitions}",
+            )
         self._gathered.setdefault(partition, []).append(record)
         self._size += len(key or b"") + len(value or b"") + _RECORD_BYTES
         if self._size >= _GATHERED_BYTES:

@@ -7,7 +7,7 @@ import click
 from broker.cli.completion import topics
 from broker.cli.confirmation import confirm
 from broker.cli.frame import Session, dry_run, verb, yes
-from broker.cli.group.seeking import partitions_of
+from broker.cli.partitions import partition_text, partitions_of
 from broker.client.transaction_admin import (
     ActiveProducer,
     abort,
@@ -63,11 +63,11 @@ def command(
     """
     if producer_id is None and start_offset is None:
         raise ConfigError("name the transaction by --start-offset or --producer-id")
-    partitions = partitions_of(session.cluster, [wanted], ())
+    partitions = partitions_of(session.cluster, [wanted])
     if len(partitions) != 1:
         raise ConfigError(f"{wanted} is more than one partition: name it as TOPIC:PARTITION")
     [partition] = partitions
-    name = f"{partition[0]}-{partition[1]}"
+    name = partition_text(partition)
     found = [
         each
         for each in describe_producers(session.cluster, partitions)[partition]

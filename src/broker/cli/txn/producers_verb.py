@@ -6,7 +6,7 @@ import click
 
 from broker.cli.completion import topics
 from broker.cli.frame import Session, verb
-from broker.cli.group.seeking import partitions_of
+from broker.cli.partitions import partitions_of
 from broker.client.transaction_admin import describe_producers
 
 
@@ -48,7 +48,7 @@ class PartitionProducer(NamedTuple):
 @click.option("--open", "only_open", is_flag=True, help="Only those with an open transaction.")
 def command(session: Session, wanted: tuple[str, ...], only_open: bool) -> None:
     """Show the producers that the leaders of partitions know, and their open transactions."""
-    partitions = partitions_of(session.cluster, wanted, ())
+    partitions = partitions_of(session.cluster, wanted)
     for (topic, number), found in sorted(describe_producers(session.cluster, partitions).items()):
         for each in found:
             if each.transaction_start is not None or not only_open:

@@ -5,11 +5,12 @@ from typing import Final
 
 from broker.core.access import on_cluster
 from broker.core.security.acls import Operation
-from broker.protocols.http import health, metrics
+from broker.protocols.http import clients, health, metrics
 from broker.protocols.http.page import Page
 
 PAGES: Final[Mapping[str, Page]] = {
     "/": Page(health.show_ok),
+    "/clients": Page(clients.show_clients, on_cluster(Operation.DESCRIBE)),
     "/health": Page(health.show_ok),
     "/health/cluster": Page(health.show_cluster),
     "/health/live": Page(health.show_live),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
+from broker.model.http_limits import CLIENT_TEXT_CHARS_MAX
 from broker.protocols.kafka import errors, features
 from broker.protocols.kafka.api import Api, Request
 
@@ -27,9 +28,14 @@ def build(advertised: "Callable[[], list[bodies.ApiVersionsResponseApiKey]]") ->
     """Create the API; `advertised` returns the list of APIs, which has this one too."""
 
     def handle(
-        request: "Request[bodies.ApiVersionsRequest]", _session: Session
+        request: "Request[bodies.ApiVersionsRequest]", session: Session
     ) -> "bodies.ApiVersionsResponse":
-        code = ErrorCode.NONE if _names_its_software(request) else ErrorCode.INVALID_REQUEST
+        software = _software(request)
+        is_valid = all(_SOFTWARE.fullmatch(each) for each in software)
+        if software and is_valid:
+            name, version = (each[:CLIENT_TEXT_CHARS_MAX] for each in software)
+            session.software = name, version
+        code = ErrorCode.NONE if is_valid else ErrorCode.INVALID_REQUEST
         api_keys = advertised() if code is ErrorCode.NONE else []
         return {
             "error_code": errors.number(code),
@@ -49,8 +55,8 @@ def unsupported(api_keys: "list[bodies.ApiVersionsResponseApiKey]") -> "bodies.A
     return {"error_code": errors.number(ErrorCode.UNSUPPORTED_VERSION), "api_keys": api_keys}
 
 
-def _names_its_software(request: "Request[bodies.ApiVersionsRequest]") -> bool:
-    return request.version < _SOFTWARE_SINCE or all(
-        _SOFTWARE.fullmatch(request.body[field])
-        for field in ("client_software_name", "client_software_version")
-    )
+def _software(request: "Request[bodies.ApiVersionsRequest]") -> tuple[str, ...]:
+    """Return the name and the version that a client gives; nothing before version 3."""
+    if request.version < _SOFTWARE_SINCE:
+        return ()
+    return request.body["client_software_name"], request.body["client_software_version"]
