@@ -19,7 +19,7 @@ from tests.support.metrics_page import Samples, metrics_of, value_of
 from tests.support.quotas import alter
 from tests.support.secure_broker import SecureBroker
 from tests.support.wire_client import WireClient
-from tests.support.wire_requests import create_topic, end_offset, fetch_body, produce
+from tests.support.wire_requests import create_topic, end_offset, fetch, fetch_body, produce
 
 # What the load of this test does not move, and where it is moved.
 STILL = {
@@ -86,6 +86,7 @@ def test_load_moves_each_metric(start_broker: Callable[..., BrokerProcess]) -> N
     before = metrics_of(broker)
     command("demo", "--records", "500", "--seconds", "0", address=broker.address)
     with WireClient(broker.address) as client, WireClient(broker.address) as waiting:
+        assert fetch(client, TOPIC, 0, 0)
         open_transaction(client, TOPIC)
         body = fetch_body(TOPIC, 0, end_offset(client, TOPIC), 1 << 20)
         waiting.send("Fetch", 11, {**body, "max_wait_ms": 60_000})
@@ -102,6 +103,8 @@ def test_load_moves_each_metric(start_broker: Callable[..., BrokerProcess]) -> N
 def test_no_panel_is_empty_after_a_demo(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker()
     command("demo", "--records", "500", "--seconds", "0", address=broker.address)
+    with WireClient(broker.address) as client:
+        assert fetch(client, TOPIC, 0, 0)
     found = later_page(broker)
 
     for dashboard in DASHBOARDS.values():
