@@ -55,7 +55,7 @@ MAY_USE_FILES = {
     "client/security.py": {"open"},  # the user's settings of a client
     "cli/config/document.py": {"open"},  # the user's settings of topics, groups and brokers
     "cli/group/delete_verb.py": {"unlink"},  # offsets that a group had before
-    "cli/group/saved_offsets.py": {"open", "unlink", "write_text"},  # the same
+    "cli/group/saved_offsets.py": {"unlink", "write_text"},  # the same
     "codec/schema.py": {"open"},  # its own table of messages
     "core/security/token_keys.py": {"open"},  # public keys of an authorization server
     "model/config_providers.py": {"read_text"},  # what the user's settings refer to

@@ -9,6 +9,7 @@ from broker.core.health import Health
 from broker.core.logs.partition import LogWaiters
 from broker.core.logs.recompression import Recompression
 from broker.core.metadata import OwnMetadata
+from broker.core.metrics.measured import Measured
 from broker.core.scheduling.admission import Admission
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.scheduling.response_cache import ResponseCache
@@ -59,4 +60,5 @@ def broker_of(topic: Topic, transactions: Any = None) -> Broker:
         long_answers=Admission(1 << 62, 0),
         response_cache=ResponseCache(lambda: 0, 1 << 20),
         health=Health(),
+        metrics=Measured(),
     )

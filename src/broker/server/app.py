@@ -166,8 +166,8 @@ class _Process:
                 self._parts.broker.security.audit,
             )
             watches.append(watch)
-            self._parts.broker.metrics.certificates = lambda: {
-                name: each.expires.timestamp() for name, each in self._tls.items()
+            self._parts.broker.metrics.listeners_with_tls = lambda: {
+                name: each.measured for name, each in self._tls.items()
             }
         if self._manager is not None:
             self._reporting = Reporting(self._manager, self._parts.broker, self._parts.poller)

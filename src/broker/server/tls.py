@@ -21,6 +21,7 @@ from broker._native.wire.connection import Connection
 from broker._native.wire.tls import TlsChannel
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.dialing import Dialer
+from broker.core.metrics.measured import MeasuredTls
 from broker.core.scheduling.io_thread import IoThread
 from broker.core.security.audit import Audit, Login, Peer
 from broker.core.service import Service
@@ -72,6 +73,7 @@ class ListenerTls:
         self._seen = _seen(self._settings)
         self._secured = self._load(config)
         self._warned_days: int | None = None
+        self._failed = 0
         self._failures = Counting(monotonic, TLS_FAILURES_LOGGED_SECONDS)
 
     def channel(self) -> TlsChannel:
@@ -115,9 +117,9 @@ class ListenerTls:
         self._warned_days = days
 
     @property
-    def expires(self) -> datetime:
-        """When the certificate in use does."""
-        return self._secured.certificate.expires
+    def measured(self) -> MeasuredTls:
+        """What its metrics are."""
+        return MeasuredTls(self._secured.certificate.expires.timestamp(), self._failed)
 
     def _is_other(self, settings: Values) -> bool:
         return not settings.has_values_of(self._settings) or _seen(settings) != self._seen
@@ -201,6 +203,7 @@ class ListenerTls:
     def _on_failed(self, peer: str, reason: str) -> None:
         """Count a failed handshake."""
         self._is_recorded(peer, ANONYMOUS, reason)
+        self._failed += 1
         count = self._failures.add()
         if count:
             _log.warning(

@@ -6,6 +6,8 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from broker.cli.monitoring.dashboards import DASHBOARDS
 from broker.cli.monitoring.expressions import selectors
 from broker.cli.sample_stream import TOPIC
@@ -15,8 +17,9 @@ from tests.support.batches import batch_of
 from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.metrics_page import Samples, metrics_of, value_of
 from tests.support.quotas import alter
+from tests.support.secure_broker import SecureBroker
 from tests.support.wire_client import WireClient
-from tests.support.wire_requests import create_topic, end_offset, fetch_body, produce
+from tests.support.wire_requests import create_topic, end_offset, fetch, fetch_body, produce
 
 # What the load of this test does not move, and where it is moved.
 STILL = {
@@ -38,7 +41,8 @@ STILL = {
     "polylog_connections_refused_total": "a test below",
     "polylog_logins_total": "tests/unit/core/test_authentication.py",
     "polylog_login_failures_total": "tests/unit/core/test_authentication.py",
-    "polylog_certificate_expiry_timestamp_seconds": "of listeners with TLS",
+    "polylog_certificate_expiry_timestamp_seconds": "a test below",
+    "polylog_tls_failures_total": "a test below",
     "polylog_request_queue_size": "0 unless requests wait at this moment",
     "polylog_log_unsynced_bytes": "0 unless a sync runs at this moment",
     "polylog_log_start_offset": "0 until records are deleted",
@@ -82,6 +86,7 @@ def test_load_moves_each_metric(start_broker: Callable[..., BrokerProcess]) -> N
     before = metrics_of(broker)
     command("demo", "--records", "500", "--seconds", "0", address=broker.address)
     with WireClient(broker.address) as client, WireClient(broker.address) as waiting:
+        assert fetch(client, TOPIC, 0, 0)
         open_transaction(client, TOPIC)
         body = fetch_body(TOPIC, 0, end_offset(client, TOPIC), 1 << 20)
         waiting.send("Fetch", 11, {**body, "max_wait_ms": 60_000})
@@ -98,6 +103,8 @@ def test_load_moves_each_metric(start_broker: Callable[..., BrokerProcess]) -> N
 def test_no_panel_is_empty_after_a_demo(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker()
     command("demo", "--records", "500", "--seconds", "0", address=broker.address)
+    with WireClient(broker.address) as client:
+        assert fetch(client, TOPIC, 0, 0)
     found = later_page(broker)
 
     for dashboard in DASHBOARDS.values():
@@ -146,6 +153,46 @@ def test_a_client_above_its_quota_rests_and_that_is_counted(
     assert found["polylog_throttles_total"] == [({}, 1.0)]
     [(_, seconds)] = found["polylog_throttled_seconds_total"]
     assert seconds > 0
+
+
+def test_a_listener_with_tls_has_a_certificate_and_counts_failures(tmp_path: Path) -> None:
+    broker = SecureBroker(tmp_path)
+    broker.expected_complaints = ["TLS handshakes failed"]
+    broker.start()
+    try:
+        with broker.open_raw() as client:
+            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            while client.recv(4096):
+                pass
+        found = metrics_of(broker)
+        [(labels, expires)] = found["polylog_certificate_expiry_timestamp_seconds"]
+        assert labels == {"listener": "SSL"}
+        assert expires > time.time()
+        assert found["polylog_tls_failures_total"] == [({"listener": "SSL"}, 1.0)]
+    finally:
+        assert broker.stop() == 0
+
+
+def test_the_lag_of_a_group_is_shown_as_a_share_of_what_is_kept(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    broker = start_broker()
+    command("demo", "--records", "500", "--seconds", "0", address=broker.address)
+    found = metrics_of(broker)
+    ends = {labels["partition"]: end for labels, end in of_topic(found, "polylog_log_end_offset")}
+    lags = {
+        labels["partition"]: lag for labels, lag in of_topic(found, "polylog_group_lag_records")
+    }
+
+    assert any(lags.values())
+    for labels, share in of_topic(found, "polylog_group_lag_ratio"):
+        partition = labels["partition"]
+        assert share == pytest.approx(lags[partition] / ends[partition])
+
+
+def of_topic(found: Samples, name: str) -> list[tuple[dict[str, str], float]]:
+    """Return the samples of the demo's topic."""
+    return [each for each in found[name] if each[0]["topic"] == TOPIC]
 
 
 def test_a_page_without_topics_has_the_same_sums(

@@ -129,6 +129,16 @@ ALERTS: Final = (
         " (up to one for each partition), or find what slows their work.",
     ),
     Alert(
+        "PolylogGroupLosesRecords",
+        True,
+        "polylog_group_lag_ratio > 0.8 and on (instance, topic, partition)"
+        " polylog_log_start_offset > 0",
+        15,
+        "Retention nearly deletes records that a group has not read yet.",
+        "Lengthen `retention.ms` or `retention.bytes` of the topic until the group has caught up;"
+        " then as for PolylogGroupLagGrows.",
+    ),
+    Alert(
         "PolylogLoginFailures",
         False,
         "sum by (instance) (rate(polylog_login_failures_total[5m])) > 1",

@@ -110,12 +110,13 @@ _OVERVIEW: Final = Dashboard(
             ((_sum("polylog_connections", "listener"), "{{listener}}"),),
         ),
         Panel(
-            "Connections: accepted, refused, failed logins",
+            "Connections: accepted, refused, failed",
             "cps",
             (
                 (_rate("polylog_connections_accepted_total"), "accepted"),
                 (_rate("polylog_connections_refused_total") + " or vector(0)", "refused"),
                 (_rate("polylog_login_failures_total") + " or vector(0)", "failed logins"),
+                (_rate("polylog_tls_failures_total") + " or vector(0)", "failed handshakes"),
             ),
         ),
         Panel(
@@ -202,6 +203,16 @@ _GROUPS: Final = Dashboard(
             "Lag, top 10",
             "short",
             ((_top(_sum("polylog_group_lag_records", "group, topic")), "{{group}} {{topic}}"),),
+        ),
+        Panel(
+            "Lag as a share of what is kept, top 10",
+            "percentunit",
+            (
+                (
+                    _top(f"max by (group, topic) (polylog_group_lag_ratio{{{_OWN}}})"),
+                    "{{group}} {{topic}}",
+                ),
+            ),
         ),
         Panel(
             "Records read, top 10",

@@ -129,8 +129,10 @@ class Collector:
         ):
             for labels, count in counts.items():
                 add(values, name, labels, count)
-        for listener, expires in self._broker.metrics.certificates().items():
-            add(values, "polylog_certificate_expiry_timestamp_seconds", (listener,), expires)
+        for listener, tls in self._broker.metrics.listeners_with_tls().items():
+            labels = (listener,)
+            add(values, "polylog_certificate_expiry_timestamp_seconds", labels, tls.expires)
+            add(values, "polylog_tls_failures_total", labels, tls.failures)
         put(values, "polylog_received_bytes_total", poller.bytes_received)
         put(values, "polylog_sent_bytes_total", poller.bytes_sent)
         put(values, "polylog_throttles_total", poller.rests)
@@ -267,6 +269,8 @@ class Collector:
         if log is not None and not (log.is_loading or log.is_offline):
             lag = max(log.high_watermark - offset, 0)
             add(values, "polylog_group_lag_records", labels, lag)
+            kept = log.high_watermark - log.log_start_offset
+            add(values, "polylog_group_lag_ratio", labels, lag / kept if kept > 0 else 0.0)
 
     async def _transactions(self, values: Values) -> None:
         """Walk over the transactional ids that this broker coordinates."""

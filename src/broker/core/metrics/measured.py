@@ -1,6 +1,6 @@
 """What a broker measures: the counters of Python code, and the pages that show everything."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.metrics.counters import Counters
 
@@ -10,19 +10,31 @@ if TYPE_CHECKING:
     from broker.core.metrics.pages import Pages
 
 
+class MeasuredTls(NamedTuple):
+    """What is measured of a listener with TLS.
+
+    Attributes:
+        expires: when its certificate does, as a Unix time.
+        failures: handshakes that have failed.
+    """
+
+    expires: float
+    failures: int
+
+
 class Measured:
     """The metrics of one broker.
 
     Attributes:
         counters: of what Python code does.
-        certificates: returns when they expire, as Unix times, by the names of listeners.
+        listeners_with_tls: returns what is measured of them, by their names.
         pages: None until the native side of the connections is made.
     """
 
-    __slots__ = ("certificates", "counters", "pages")
+    __slots__ = ("counters", "listeners_with_tls", "pages")
 
     def __init__(self) -> None:
         """Begin at 0."""
-        self.certificates: Callable[[], Mapping[str, float]] = dict
         self.counters = Counters()
+        self.listeners_with_tls: Callable[[], Mapping[str, MeasuredTls]] = dict
         self.pages: Pages | None = None

@@ -146,6 +146,8 @@ _SECURITY = (
     Metric("polylog_throttles_total", _C, "Requests after which a client above a quota rests."),
     Metric("polylog_throttled_seconds_total", _C, "How long these rests were, in all.",
            unit="seconds"),
+    Metric("polylog_tls_failures_total", _C, "Handshakes of TLS that have failed.",
+           ("listener",)),
     Metric("polylog_certificate_expiry_timestamp_seconds", _G,
            "When a listener's certificate expires, as a Unix time.", ("listener",), "seconds"),
 )
@@ -248,6 +250,9 @@ _GROUPS = (
            "Generation or epoch of a group: it grows with each rebalance.", ("group",), "", False),
     Metric("polylog_group_offset", _G, "The next offset that a group has committed.", _GROUP, "",
            False, _also("kafka_consumergroup_current_offset", *_EXPORTER_GROUP)),
+    Metric("polylog_group_lag_ratio", _G,
+           "The lag as a share of the offsets that are kept; above 1 some are deleted unread.",
+           _GROUP, "ratio", False),
     Metric("polylog_group_lag_records", _G,
            "Offsets from there to the end; of partitions of which this broker has a copy.", _GROUP,
            "", False, _also("kafka_consumergroup_lag", *_EXPORTER_GROUP)),

@@ -12,6 +12,7 @@ from broker.core.metrics import limits, pages
 from broker.core.metrics.collect import Collector, Sources
 from broker.core.metrics.counters import Counters
 from broker.core.metrics.pages import Pages
+from broker.core.metrics.registry import METRICS
 from broker.core.topics.rules import NewTopic
 from tests.support.large_broker import LargeBroker, Lines, Size, TurnLoop
 
@@ -80,7 +81,7 @@ def pages_of(broker: LargeBroker, monkeypatch: pytest.MonkeyPatch) -> Pages:
     monkeypatch.setattr(pages, "PAGE_SECONDS", 0.01)
     # The histograms are not of interest, and those of these sources have no true shape.
     monkeypatch.setattr(
-        pages, "METRICS", {n: each for n, each in pages.METRICS.items() if "_seconds" not in n}
+        pages, "METRICS", {n: each for n, each in METRICS.items() if "_seconds" not in n}
     )
     return Pages(Collector(broker.broker, Counters(), sources()))
 
