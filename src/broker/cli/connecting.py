@@ -1,6 +1,6 @@
 """The options with which commands reach brokers, as click has parsed them."""
 
-from typing import Final
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
@@ -16,7 +16,7 @@ def connection_in(context: click.Context, timeout_seconds: float | None = None) 
     Otherwise a command with --profile would reach the brokers of another one, perhaps with the
     login of this one. `timeout_seconds` replaces --timeout. Raises ConfigError.
     """
-    given = {name: context.params.get(name) for name in NAMES}
+    given: dict[str, Any] = {name: context.params.get(name) for name in NAMES}
     if context.get_parameter_source("profile") is ParameterSource.COMMANDLINE:
         for name in NAMES:
             if context.get_parameter_source(name) is ParameterSource.ENVIRONMENT:
