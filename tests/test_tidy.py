@@ -42,8 +42,9 @@ FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", 
 MAY_USE_FILES = {
     "cli/audit.py": {"open"},  # the user's copy of an audit
     "cli/cert.py": {"open", "read_bytes"},  # the user's authority and certificates
-    "cli/frame.py": {"open"},  # the null device, when whoever reads the output has gone
     "cli/profiles.py": {"read_text", "write_text"},  # the user's names for brokers
+    "cli/reporting.py": {"open"},  # the null device, when whoever reads the output has gone
+    "cli/text_files.py": {"open"},  # the user's settings of topics, groups and brokers
     "cli/topic/export_files.py": {"open"},  # the user's files
     "cli/topic/export_verb.py": {"open"},  # the same
     "cli/topic/import_verb.py": {"open"},  # the same
@@ -53,7 +54,7 @@ MAY_USE_FILES = {
     "cli/user.py": {"open"},  # the files that a user has passwords in
     "cli/metadata.py": {"read_text"},  # the user's export
     "client/security.py": {"open"},  # the user's settings of a client
-    "cli/config/document.py": {"open"},  # the user's settings of topics, groups and brokers
+    "cli/doctor/directory.py": {"open", "read_text"},  # what it looks for in a data directory
     "cli/group/delete_verb.py": {"unlink"},  # offsets that a group had before
     "cli/group/saved_offsets.py": {"unlink", "write_text"},  # the same
     "codec/schema.py": {"open"},  # its own table of messages
