@@ -83,7 +83,7 @@ CALLS = {
     "txn producers": "{paid}",
     "version": "",
 }
-CODES = {"group explain": UNHEALTHY}  # of those whose answer is that something is wrong
+CODES = {"config lint": 1, "group explain": UNHEALTHY}  # of those that find something wrong
 
 
 def prepare(cli: CommandLine, name: str, words: dict[str, str], closed: ExitStack) -> None:
