@@ -30,6 +30,7 @@ from broker._native.protocols.rustlog.protocol import RustLog
 from broker._native.protocols.v1.protocol import V1
 from broker._native.wire.tls import TlsChannel
 from broker.codec import messages
+from broker.core.metrics.measured import Measured
 from broker.core.security.login import Login, Stage
 from broker.core.session import Session
 from broker.model.clock import SystemClock
@@ -156,6 +157,7 @@ class _AtOnce:
 
 
 _BROKER = SimpleNamespace(
+    metrics=Measured(),
     security=SimpleNamespace(
         audit=None, authorizer=None, logins=SimpleNamespace(work=_AtOnce()), tokens=None
     ),
