@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from broker.cli.exit_codes import Exit
 from tests.support.sasl_client import RefusedLoginError, SaslClient
 from tests.support.secured_broker import STORED_USERS, SecuredBroker
 
@@ -179,7 +180,7 @@ def test_a_wrong_password_of_the_command_is_one_line(broker: SecuredBroker, tmp_
         *("list", "--bootstrap-server", broker.address, "--command-config", str(properties))
     )
 
-    assert done.returncode == 1
+    assert done.returncode == Exit.DENIED
     assert "refuses alice" in done.stderr
     assert "wrong secret" not in done.stderr
     assert done.stderr.count("\n") == 1
