@@ -4,6 +4,7 @@ import http.client
 import json
 import re
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker_process import BrokerProcess, wait_until
+
+LOW_PART = 0.15  # of the disk: core/maintenance/disk_space.py
 
 # Starts a broker whose loop hangs for a time, two seconds after it was made.
 STALLING = """
@@ -66,8 +69,15 @@ def started(tmp_path: Path) -> Iterator[BrokerProcess]:
     ],
 )
 def test_a_broker_that_has_started_is_well(started: BrokerProcess, path: str, status: str) -> None:
-    answer = get(started, path)
-    assert (answer[0], json.loads(answer[1])) == (200, {"status": status})
+    code, body = get(started, path)
+    found = json.loads(body)
+    if path == "/health/cluster":  # the disk is this machine's
+        total, _, free = shutil.disk_usage(started.data_dir)
+        is_low = free < LOW_PART * total
+        reasons = [each["reason"] for each in found.get("reasons", ())]
+        if is_low and reasons and all(each.startswith("disk_") for each in reasons):
+            pytest.skip("the disk of this machine is nearly full")
+    assert (code, found) == (200, {"status": status})
 
 
 class Manager:
