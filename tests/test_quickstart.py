@@ -23,7 +23,7 @@ for _ in $(seq 600); do grep -q listens started 2>/dev/null && break; sleep 0.05
 def script(port: int) -> str:
     """Return the commands of the page, without the installation, each with its exit code."""
     install, *blocks = code_blocks(PAGE, "sh")
-    assert install.splitlines()[-1] == "pip install polylog-broker"
+    assert install.splitlines()[-1].split("  ")[0] == "pip install ."
     lines = [line for block in blocks for line in block.splitlines()]
     # `%broker` is the job of that name: the only one at the end.
     return "set -m\n" + "".join(map(_checked, (_here(line, port) for line in lines)))
