@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.workers_process import HOST, free_port
 
 LOW_PART = 0.15  # of the disk: core/maintenance/disk_space.py
 
@@ -108,7 +109,8 @@ def test_a_service_manager_is_told_of_the_start_the_watchdog_and_the_stop(
     manager = Manager(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", str(manager.path))
     monkeypatch.setenv("WATCHDOG_USEC", "400000")
-    broker = BrokerProcess(tmp_path, settings=[f"polylog.workers={workers}"])
+    settings = [f"polylog.workers={workers}"]
+    broker = BrokerProcess(tmp_path, settings=settings, listen=f"{HOST}:{free_port(workers + 1)}")
     try:
         broker.launch()
         wait_until(lambda: manager.has("READY=1"), "the broker is ready")
@@ -152,7 +154,7 @@ def test_every_line_of_a_log_of_json_is_an_object_with_an_event(
     tmp_path: Path, workers: int
 ) -> None:
     settings = ["polylog.log.format=json", f"polylog.workers={workers}"]
-    broker = BrokerProcess(tmp_path, settings=settings)
+    broker = BrokerProcess(tmp_path, settings=settings, listen=f"{HOST}:{free_port(workers + 1)}")
     broker.start()
     assert broker.stop() == 0
     lines = [json.loads(line) for line in broker.log_lines()]

@@ -20,6 +20,7 @@ from tests.support.quotas import alter
 from tests.support.secure_broker import SecureBroker
 from tests.support.wire_client import WireClient
 from tests.support.wire_requests import create_topic, end_offset, fetch, fetch_body, produce
+from tests.support.workers_process import HOST, free_port
 
 # What the load of this test does not move, and where it is moved.
 STILL = {
@@ -220,7 +221,8 @@ def test_the_total_of_records_does_not_fall_with_the_topic(
 
 
 def test_workers_have_pages(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path, settings=["polylog.workers=2"])
+    settings = ["polylog.workers=2"]
+    broker = BrokerProcess(tmp_path, settings=settings, listen=f"{HOST}:{free_port(3)}")
     broker.start()
     try:
         found = metrics_of(broker)
