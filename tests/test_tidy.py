@@ -55,8 +55,7 @@ MAY_USE_FILES = {
     "cli/metadata.py": {"read_text"},  # the user's export
     "client/security.py": {"open"},  # the user's settings of a client
     "cli/doctor/directory.py": {"open", "read_text"},  # what it looks for in a data directory
-    "cli/group/delete_verb.py": {"unlink"},  # offsets that a group had before
-    "cli/group/saved_offsets.py": {"unlink", "write_text"},  # the same
+    "cli/group/saved_offsets.py": {"unlink", "write_text"},  # offsets that a group had before
     "codec/schema.py": {"open"},  # its own table of messages
     "core/security/token_keys.py": {"open"},  # public keys of an authorization server
     "model/config_providers.py": {"read_text"},  # what the user's settings refer to

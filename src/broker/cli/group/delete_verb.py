@@ -1,6 +1,7 @@
 """`broker group delete`."""
 
 import shlex
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -8,15 +9,15 @@ import click
 from broker.cli.completion import groups, topics
 from broker.cli.confirmation import confirm, print_undo
 from broker.cli.frame import Session, dry_run, verb, yes
-from broker.cli.group import saved_offsets
-from broker.cli.group.seeking import check_inactive
+from broker.cli.group.seeking import check_inactive, kept_for_undo
 from broker.cli.partitions import partitions_of
-from broker.client.brokers import describe
 from broker.client.groups import delete_group, delete_offsets, describe_group
 from broker.client.offsets import committed_offsets
-from broker.model.errors import ConfigError, ErrorCode, PolylogError, RequestError
+from broker.model.errors import ConfigError, ErrorCode, RequestError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from broker.client.metadata import Cluster, Partition
 
 
@@ -107,20 +108,13 @@ def _delete(
     is_whole: bool,
     dry_run: bool,
 ) -> Deleted:
-
-    file = None
+    file: Path | None = None
     if not dry_run:
-        if offsets:
-            file = saved_offsets.save(describe(cluster).cluster_id, name, offsets)
-        try:
+        with kept_for_undo(cluster, name, offsets) if offsets else nullcontext() as file:
             if is_whole:
                 delete_group(cluster, name)
             elif offsets:
                 delete_offsets(cluster, name, list(offsets))
-        except PolylogError:
-            if file is not None:
-                file.unlink(missing_ok=True)  # nothing is to be restored
-            raise
         if file is not None:
             print_undo(shlex.join(["broker", "group", "seek", name, "--from-file", str(file)]))
     return Deleted(

@@ -56,6 +56,11 @@ def save(cluster_id: str, group: str, offsets: "Mapping[Partition, int | None]")
     return file
 
 
+def forget(file: Path) -> None:
+    """Delete a file whose offsets nobody needs to restore."""
+    file.unlink(missing_ok=True)
+
+
 def _unused(folder: Path) -> Path:
     """Return a file whose name is after those that exist, also if the clock was set back."""
     newest = max(

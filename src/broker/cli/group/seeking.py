@@ -1,20 +1,23 @@
 """How offsets of a group are set: the partitions, the offsets, and what is kept for an undo."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from broker.cli.group import saved_offsets
 from broker.cli.partitions import check_existing, partitions_of
 from broker.client.brokers import describe
 from broker.client.groups import INACTIVE, commit_offsets, delete_offsets
 from broker.client.lag import existing
-from broker.client.offsets import EARLIEST, LATEST, list_offsets
-from broker.model.errors import ConfigError, ErrorCode, RequestError
+from broker.client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
+from broker.model.errors import ConfigError, ErrorCode, PolylogError, RequestError
 
 if TYPE_CHECKING:
     from broker.client.groups import Group
     from broker.client.metadata import Cluster, Partition
+
+_OffsetT = TypeVar("_OffsetT")
 
 
 class Sought(NamedTuple):
@@ -60,12 +63,18 @@ def sought_partitions(
     """
     if wanted:
         return partitions_of(cluster, wanted)
-    offsets = dict.fromkeys(committed, 0)
-    known = cluster.existing_topics({topic for topic, _ in offsets}) if offsets else {}
-    found = list(existing(offsets, known))
+    found = list(of_existing(cluster, dict.fromkeys(committed, 0)))
     if not found:
         raise ConfigError("the group has committed nothing in topics that exist: name topics")
     return found
+
+
+def of_existing(
+    cluster: "Cluster", offsets: "Mapping[Partition, _OffsetT]"
+) -> "dict[Partition, _OffsetT]":
+    """Leave out the partitions that do not exist any more; RequestError, Unreachable."""
+    known = cluster.existing_topics({topic for topic, _ in offsets}) if offsets else {}
+    return existing(offsets, known)
 
 
 def sought(
@@ -103,12 +112,31 @@ def apply(
     }
     if not changed:
         return None
-    earlier = {key: before.get(key) for key in changed}
-    file = saved_offsets.save(describe(cluster).cluster_id, group, earlier)
-    kept = {key: offset for key, offset in changed.items() if offset is not None}
-    if kept:
-        commit_offsets(cluster, group, kept)
-    removed = [key for key, offset in changed.items() if offset is None]
-    if removed:
-        delete_offsets(cluster, group, removed)
+    with kept_for_undo(cluster, group, {key: before.get(key) for key in changed}) as file:
+        kept = {key: offset for key, offset in changed.items() if offset is not None}
+        if kept:
+            commit_offsets(cluster, group, kept)
+        removed = [key for key, offset in changed.items() if offset is None]
+        if removed:
+            delete_offsets(cluster, group, removed)
     return file
+
+
+@contextmanager
+def kept_for_undo(
+    cluster: "Cluster", group: str, earlier: "Mapping[Partition, int | None]"
+) -> Iterator[Path]:
+    """Keep the earlier offsets in a file while a block changes them.
+
+    The file of a change that was refused as a whole does not stay: an undo would restore what is
+    so already, and not what was before. It stays if a part was changed, or if nobody knows.
+    """
+    file = saved_offsets.save(describe(cluster).cluster_id, group, earlier)
+    try:
+        yield file
+    except RequestError:
+        with suppress(PolylogError):
+            now = committed_offsets(cluster, group)
+            if all(now.get(key) == offset for key, offset in earlier.items()):
+                saved_offsets.forget(file)
+        raise

@@ -1,6 +1,7 @@
 """`broker group undo`."""
 
 import shlex
+import sys
 
 import click
 
@@ -8,7 +9,8 @@ from broker.cli.completion import groups
 from broker.cli.confirmation import print_undo
 from broker.cli.frame import Session, dry_run, verb
 from broker.cli.group import saved_offsets
-from broker.cli.group.seeking import Sought, apply, check_inactive, sought
+from broker.cli.group.seeking import Sought, apply, check_inactive, of_existing, sought
+from broker.cli.partitions import partition_text
 from broker.client.brokers import describe
 from broker.client.groups import group_or_none
 from broker.client.offsets import committed_offsets
@@ -24,7 +26,7 @@ from broker.model.errors import ErrorCode, RequestError
 def command(session: Session, group: str, *, dry_run: bool) -> None:
     """Set the offsets of GROUP to what they were before the last seek, undo or deletion from here.
 
-    A second undo takes the first one back.
+    A second undo takes the first one back. Partitions that were deleted are left out.
     """
     cluster = session.cluster
     cluster_id = describe(cluster).cluster_id
@@ -37,7 +39,14 @@ def command(session: Session, group: str, *, dry_run: bool) -> None:
         )
     check_inactive(cluster, group_or_none(cluster, group), group)
     before = committed_offsets(cluster, group)
-    rows = sought(cluster, before, saved_offsets.read(file))
+    earlier = saved_offsets.read(file)
+    found = of_existing(cluster, earlier)
+    if gone := sorted(earlier.keys() - found.keys()):
+        text = f"{', '.join(map(partition_text, gone))} do not exist any more"
+        if not found:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{file}: {text}")
+        print(f"left out: {text}", file=sys.stderr)
+    rows = sought(cluster, before, found)
     kept = None if dry_run else apply(cluster, group, before, rows)
     for each in rows:
         session.write(each)
