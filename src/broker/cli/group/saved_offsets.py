@@ -8,6 +8,7 @@ SAVED_OFFSETS_MAX times.
 
 import csv
 import os
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -24,13 +25,16 @@ if TYPE_CHECKING:
 SAVED_OFFSETS_MAX: Final = 20  # files of a group
 NOTHING: Final = -1
 _FIELDS: Final = 3
+# Of a group in the name of a folder, which has 255 bytes at most; 64 are those of a digest.
+_NAME_MAX: Final = 150
 
 
 def folder_of(cluster_id: str, group: str) -> Path:
     """Return where the offsets of a group are kept."""
     home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    # A name may be longer than a file's name may be, and its last bytes are as good as any.
-    name = quote(group, safe="")[-200:]
+    name = quote(group, safe="", errors="surrogateescape")
+    if len(name) > _NAME_MAX:
+        name = f"{name[:_NAME_MAX]}-{sha256(name.encode()).hexdigest()}"
     return Path(home) / "polylog" / "offsets" / quote(cluster_id, safe="") / f"group-{name}"
 
 
@@ -88,7 +92,12 @@ def read(file: Path) -> "dict[Partition, int | None]":
     Raises ConfigError: it cannot be read, or a line is invalid.
     """
     found: dict[Partition, int | None] = {}
-    for number, line in enumerate(csv.reader(read_text(file).splitlines()), 1):
+    lines = csv.reader(read_text(file).splitlines())
+    try:
+        rows = list(enumerate(lines, 1))
+    except csv.Error as error:
+        raise ConfigError(f"{file}, line {lines.line_num}: {error}") from None
+    for number, line in rows:
         if not line or line[0].startswith("#"):
             continue
         try:

@@ -32,7 +32,7 @@ def test_only_the_newest_files_of_a_group_are_kept() -> None:
     assert kept == files[-saved_offsets.SAVED_OFFSETS_MAX :]
 
 
-@pytest.mark.parametrize("name", ["..", "a/../../b", "x" * 300, "ü/"])
+@pytest.mark.parametrize("name", ["..", "a/../../b", "x" * 300, "ü/", "\udcff"])
 def test_names_of_groups_do_not_leave_the_folder(name: str, state_home: Path) -> None:
     file = saved_offsets.save("../c", name, OFFSETS)
 
@@ -47,10 +47,24 @@ def test_groups_and_clusters_have_their_own_files() -> None:
     assert saved_offsets.newest("one", "h") is None
 
 
+def test_long_names_that_differ_in_the_middle_have_their_own_files() -> None:
+    saved_offsets.save("one", "x" * 200 + "1" + "x" * 200, OFFSETS)
+
+    assert saved_offsets.newest("one", "x" * 200 + "2" + "x" * 200) is None
+
+
 @pytest.mark.parametrize("line", ["a,0", "a,x,1", "a,0,-2", "a,-1,0", ",0,1", "a,0,1,2"])
 def test_an_invalid_line_is_named(line: str, tmp_path: Path) -> None:
     file = tmp_path / "offsets.csv"
     file.write_text(f"# a comment\nok,0,1\n{line}\n")
 
     with pytest.raises(ConfigError, match="line 3: expected TOPIC,PARTITION,OFFSET"):
+        saved_offsets.read(file)
+
+
+def test_a_line_that_is_too_long_for_a_field_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "offsets.csv"
+    file.write_text(f"ok,0,1\n{'x' * (1 << 18)},0,1\n")
+
+    with pytest.raises(ConfigError, match="line 2: field larger"):
         saved_offsets.read(file)
