@@ -24,12 +24,16 @@ def read_document(file: Path) -> list[tuple[Entity, dict[str, str]]]:
             _json(text) if text.lstrip()[:1] in {"[", "{"} and text.strip() != "[]" else _yaml(text)
         )
         return [_entry(each) for each in rows]
-    except (ValueError, TypeError, KeyError, ConfigError) as error:
+    except (ValueError, TypeError, RecursionError, ConfigError) as error:
         raise ConfigError(f"{file}: {error}") from None
 
 
 def _entry(row: Any) -> tuple[Entity, dict[str, str]]:  # noqa: ANN401 - whatever is in the file
-    if not isinstance(row, dict) or not isinstance(row.get("settings"), dict):
+    if (
+        not isinstance(row, dict)
+        or "entity" not in row
+        or not isinstance(row.get("settings"), dict)
+    ):
         raise ConfigError("expected objects with entity and settings")
     values = {}
     for name, value in row["settings"].items():

@@ -5,6 +5,7 @@ same way. A name on one line is KIND/NAME: topic/orders, broker/1, broker/defaul
 user/alice, client-id/loader; those of a user with a client id are user/alice/client-id/loader.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -161,7 +162,7 @@ def settings(
         return described
     found = describe_quotas(cluster, dict(entity.quota))
     return {
-        key: Setting(key, f"{value:g}", entity.own_source, "double", False, False, "", ())
+        key: Setting(key, _number_text(value), entity.own_source, "double", False, False, "", ())
         for key, value in sorted(found.items())
         if names is None or key in names
     }
@@ -186,10 +187,7 @@ def change(
     if entity.resource is not None:
         alter_configs(cluster, entity.resource, changes, is_only_checked=dry_run)
         return
-    try:
-        numbers = {key: None if value is None else float(value) for key, value in changes.items()}
-    except ValueError as error:
-        raise ConfigError(f"quotas are numbers: {error}") from None
+    numbers = {key: None if value is None else _number(value) for key, value in changes.items()}
     alter_quotas(cluster, dict(entity.quota), numbers, is_only_checked=dry_run)
 
 
@@ -205,6 +203,21 @@ def default_of(setting: Setting) -> str | None:
     if setting.name.endswith(".ms") and unit in _UNIT_MS and found.value.isdigit():
         return str(int(found.value) * _UNIT_MS[unit])
     return found.value
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ConfigError(f"quotas are numbers, found {text!r:.60}")
+    return number
+
+
+def _number_text(number: float) -> str:
+    """Return a quota as it is given: exactly, and without a fraction that is 0."""
+    return f"{number:.0f}" if number.is_integer() else repr(number)
 
 
 def _broker(name: str) -> Resource:

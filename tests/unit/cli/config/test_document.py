@@ -49,6 +49,8 @@ def test_what_is_exported_is_read_as_it_was(format_: str, tmp_path: Path) -> Non
         '[{"entity": "topic/a", "settings": {"a": [1]}}]',
         '{"entity": "topic/a", "settings": {"a": null}}',
         '{"entity"',
+        "[" * 200_000,
+        '[{"settings": {}}]',
     ],
 )
 def test_what_has_another_shape_is_refused_with_the_files_name(text: str, tmp_path: Path) -> None:
