@@ -133,7 +133,8 @@ def test_ranges_of_offsets(cli: CommandLine, topic: str, range_: str, expected: 
 
 
 def test_a_record_is_formatted(cli: CommandLine, topic: str) -> None:
-    cli("topic", "produce", topic, "-k", "key", "-H", "a=1", "-H", "b=", "-p", "2", stdin=b"val")
+    headers = ("-H", "a=1", "-H", "b=", "-H", "a=2")
+    cli("topic", "produce", topic, "-k", "key", *headers, "-p", "2", stdin=b"val")
 
     text = cli(
         *("topic", "consume", topic, "-e"),
@@ -141,7 +142,7 @@ def test_a_record_is_formatted(cli: CommandLine, topic: str) -> None:
     ).text
 
     year = time.gmtime().tm_year
-    assert text == f"{topic}|2|0|key|6b6579|dmFs|3|3|2|a:1,b:,|%|{year}\tA\n"
+    assert text == f"{topic}|2|0|key|6b6579|dmFs|3|3|3|a:1,b:,a:2,|%|{year}\tA\n"
     assert "is no field" in cli("topic", "consume", topic, "-e", "-f", "%z", code=2).err
 
 

@@ -287,14 +287,14 @@ def yes(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
-def pairs(values: Sequence[str], option: str) -> dict[str, str]:
-    """Return NAME=VALUE options as a mapping."""
-    found = {}
+def pairs(values: Sequence[str], option: str) -> list[tuple[str, str]]:
+    """Return NAME=VALUE options as pairs, in their order."""
+    found = []
     for each in values:
         name, equals, value = each.partition("=")
         if not name or not equals:
             raise click.UsageError(f"{option} {each}: expected NAME=VALUE")
-        found[name] = value
+        found.append((name, value))
     return found
 
 

@@ -24,6 +24,6 @@ from broker.cli.frame import Session, dry_run, pairs, verb
 @dry_run
 def command(session: Session, values: tuple[str, ...], dry_run: bool, chosen: Chosen) -> None:
     """Set settings of what the options name, while it runs."""
-    changes = pairs(values, "NAME=VALUE")
+    changes = dict(pairs(values, "NAME=VALUE"))
     for entity in entities(session.cluster, chosen):
         make_change(session, entity, changes, dry_run=dry_run)

@@ -67,7 +67,7 @@ def command(
     dry_run: bool,
 ) -> None:
     """Change settings of a topic, or the number of its partitions."""
-    new = pairs(configs, "--config")
+    new = dict(pairs(configs, "--config"))
     if not new and not unset and partitions is None:
         raise click.UsageError("nothing to change: add --config, --unset or --partitions")
     if both := new.keys() & set(unset):

@@ -65,7 +65,7 @@ def command(
     dry_run: bool,
 ) -> None:
     """Create topics."""
-    settings = pairs(configs, "--config")
+    settings = dict(pairs(configs, "--config"))
     wanted = [NewTopic(each, partitions, replication_factor, settings) for each in names]
     results = create_topics(session.cluster, wanted, is_dry_run=dry_run)
     exists = {

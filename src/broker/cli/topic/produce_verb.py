@@ -129,7 +129,7 @@ def command(
         None if key is None else fsencode(key),
         None if key_delimiter is None else delimiter(key_delimiter),
         is_empty_null,
-        [(fsencode(each), fsencode(value)) for each, value in pairs(headers, "-H").items()],
+        [(fsencode(each), fsencode(value)) for each, value in pairs(headers, "-H")],
     )
     topic = one(session.cluster, name)
     if partition is not None:
