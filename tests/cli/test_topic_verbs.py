@@ -166,6 +166,29 @@ def test_json_lines_are_written_exactly(cli: CommandLine, topic: str) -> None:
     assert "line 1" in cli("topic", "produce", topic, "--json", stdin=b"{", code=2).err
 
 
+def test_an_invalid_line_behind_others_is_no_usage_error(cli: CommandLine, topic: str) -> None:
+    """The exit code of those means that nothing was done."""
+    failed = cli("topic", "produce", topic, "--json", stdin=b'{"value": "a"}\n{\n', code=1)
+
+    assert "line 2: not JSON" in failed.err
+    assert "the 1 records before it were written" in failed.err
+    assert cli("topic", "consume", topic, "-e").text == "a\n"
+
+
+def test_an_invalid_line_behind_the_first_request_of_an_import_is_no_usage_error(
+    cli: CommandLine, topic: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text('{"value": "' + "x" * 1000 + '", "partition": 0}\n')
+    file.write_text(file.read_text() * 2000 + "{")
+
+    failed = cli("topic", "import", topic, str(file), code=1)
+
+    [row, *_] = cli("topic", "offsets", topic).rows
+    assert row["end_offset"] > 0
+    assert f"the {row['end_offset']:,} records before it were written" in failed.err
+
+
 def test_records_without_a_key_are_spread_and_keys_stay_together(
     cli: CommandLine, topic: str
 ) -> None:

@@ -12,7 +12,7 @@ from broker.cli.frame import Session, dry_run, verb
 from broker.cli.progress import progress
 from broker.cli.topic.export_files import exported_records
 from broker.cli.topic.selection import one
-from broker.cli.topic.writing import Writer, compression_option
+from broker.cli.topic.writing import Writer, compression_option, input_of
 from broker.client.offsets import LATEST, list_offsets
 from broker.model.errors import ConfigError
 
@@ -87,6 +87,7 @@ def command(
     with ExitStack() as stack:
         opened = sys.stdin.buffer if file == "-" else stack.enter_context(path.open("rb"))
         shown = stack.enter_context(progress(f"importing {file}"))
+        stack.enter_context(input_of(writer))
         for partition, record in exported_records(path, opened):
             if not by_key and partition is not None and not 0 <= partition < count:
                 raise ConfigError(

@@ -17,7 +17,7 @@ from broker.cli.topic.partitions import chosen
 from broker.cli.topic.record_format import delimiter
 from broker.cli.topic.record_rows import object_of_line, row_of_json
 from broker.cli.topic.selection import one
-from broker.cli.topic.writing import ACKS, Record, Writer, compression_option
+from broker.cli.topic.writing import ACKS, Record, Writer, compression_option, input_of
 
 
 class WrittenRecord(NamedTuple):
@@ -150,6 +150,7 @@ def command(
     with ExitStack() as stack:
         source = sys.stdin.buffer if file is None else stack.enter_context(file.open("rb"))
         shown = stack.enter_context(progress(f"writing to {name}"))
+        stack.enter_context(input_of(writer))
         try:
             for found in _records(pieces(source, delimiter(between)), options):
                 if found is None:

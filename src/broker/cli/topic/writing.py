@@ -1,6 +1,7 @@
 """Records on their way to a topic: gathered per partition, each written exactly once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import click
@@ -9,7 +10,7 @@ from broker import codec
 from broker.client.metadata import Cluster, Partition
 from broker.client.produce import Producer
 from broker.client.transactions import new_producer_id
-from broker.model.errors import ErrorCode, RequestError
+from broker.model.errors import ConfigError, ErrorCode, PolylogError, RequestError
 
 ACKS: Final = {"all": -1, "1": 1}
 _COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -102,3 +103,20 @@ class Writer:
         if self._on_offset is not None:
             for index in range(header.record_count):
                 self._on_offset(partition[1], base_offset + index if base_offset >= 0 else -1)
+
+
+@contextmanager
+def input_of(writer: Writer) -> Iterator[None]:
+    """Say how many records were written before the one that is invalid in a block.
+
+    Raises:
+        PolylogError: there are some; ConfigError would mean that nothing was done.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        if not writer.written:
+            raise
+        raise PolylogError(
+            f"{error}; the {writer.written:,} records before it were written"
+        ) from None
