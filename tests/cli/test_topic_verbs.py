@@ -322,7 +322,9 @@ def test_a_group_goes_on_where_it_was(cli: CommandLine, topic: str) -> None:
     assert cli("topic", "consume", topic, "-g", f"{topic}-g", "-e").text == ""
 
 
-def test_a_topic_with_an_open_transaction_is_not_renamed(cli: CommandLine, topic: str) -> None:
+def test_a_topic_with_an_open_transaction_is_copied_up_to_it_and_not_renamed(
+    cli: CommandLine, topic: str
+) -> None:
     producer = Producer({"bootstrap.servers": cli.address, "transactional.id": topic})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -331,10 +333,13 @@ def test_a_topic_with_an_open_transaction_is_not_renamed(cli: CommandLine, topic
     fill(cli, topic, 3)  # behind the open one
 
     refused = cli("topic", "rename", topic, f"{topic}-x", "--yes", code=7)
+    cloned = cli("topic", "clone", topic, f"{topic}-copy")
     producer.commit_transaction(30)
 
     assert "open transaction" in refused.err
     cli("topic", "describe", f"{topic}-x", code=3)
+    assert cloned.rows[0]["records"] == 0
+    assert f"{topic}-0: copied up to an open transaction at offset 0" in cloned.err
     renamed = cli("topic", "rename", topic, f"{topic}-x", "--yes").rows
     assert renamed[0]["records"] == 4
 

@@ -24,6 +24,7 @@ def command(session: Session, source: str, target: str, compression: str, dry_ru
     """Create a topic with the settings and the records that another one has now.
 
     Keys, values, headers and timestamps are the same, partition by partition; offsets begin with 0
-    and have no gaps. Records of aborted transactions are left out.
+    and have no gaps. Records of aborted transactions are left out, and those from the start of an
+    open transaction on, which is said.
     """
     session.write(copy_topic(session, source, target, compression=compression, is_dry_run=dry_run))

@@ -1,14 +1,18 @@
 """Copies of topics: same partitions, settings, keys, values, headers and timestamps."""
 
+import sys
+from collections.abc import Collection
 from typing import NamedTuple
 
 from broker.cli.frame import Session
+from broker.cli.partitions import partition_text
 from broker.cli.progress import progress
 from broker.cli.topic.selection import one
 from broker.cli.topic.spans import spans
 from broker.cli.topic.writing import Writer
 from broker.client.configs import Kind, Resource, own_configs
 from broker.client.fetch import Range
+from broker.client.metadata import Cluster, Partition
 from broker.client.offsets import LATEST, list_offsets
 from broker.client.reading import read
 from broker.client.topics import NewTopic, create_topics
@@ -55,6 +59,11 @@ def copy_topic(
     ids = {source: topic.topic_id}
     keys = [(source, each.partition) for each in topic.partitions]
     parts = spans(cluster, keys, "start:end", ids)
+    for key in behind_transactions(cluster, keys):
+        print(
+            f"{partition_text(key)}: copied up to an open transaction at offset {parts[key].end}",
+            file=sys.stderr,
+        )
     total = sum((each.end or 0) - each.start for each in parts.values())
     if is_dry_run:
         return CopiedTopic(target, source, len(keys), total, "would_be_copied")
@@ -71,8 +80,10 @@ def copy_topic(
                     count += 1
                     shown.add(1, len(record.value or b""))
             writer.flush()
-    except PolylogError as failure:
-        failure.add_note(f"{target} has a part of {source} only: delete it before the next try")
+    except PolylogError:
+        print(
+            f"{target} has a part of {source} only: delete it before the next try", file=sys.stderr
+        )
         raise
     # The topic is new: its ends count all that was ever written to it.
     ends = list_offsets(cluster, {(target, number): LATEST for _, number in keys})
@@ -84,3 +95,10 @@ def copy_topic(
             " writes to it; delete it before the next try",
         )
     return CopiedTopic(target, source, len(keys), count, "copied")
+
+
+def behind_transactions(cluster: Cluster, partitions: Collection[Partition]) -> list[Partition]:
+    """Return the partitions with records behind the start of an open transaction."""
+    ends = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+    stable = list_offsets(cluster, dict.fromkeys(partitions, LATEST), is_committed=True)
+    return [key for key in partitions if stable[key].offset < ends[key].offset]

@@ -1,19 +1,17 @@
 """`broker topic rename`."""
 
 import sys
-from collections.abc import Mapping
 
 import click
 
 from broker.cli.completion import topics
 from broker.cli.confirmation import confirm, print_undo
 from broker.cli.frame import Session, dry_run, verb, yes
-from broker.cli.topic.copying import CopiedTopic, copy_topic
+from broker.cli.topic.copying import CopiedTopic, behind_transactions, copy_topic
 from broker.cli.topic.delete_verb import what_goes
 from broker.cli.topic.selection import one
 from broker.cli.topic.writing import compression_option
-from broker.client.metadata import Cluster, Partition
-from broker.client.offsets import LATEST, Found, list_offsets
+from broker.client.offsets import LATEST, list_offsets
 from broker.client.topics import delete_topics
 from broker.model.errors import ErrorCode, RequestError
 
@@ -54,7 +52,12 @@ def command(
         confirm([], [source], is_confirmed=yes)
     keys = {(source, each.partition): LATEST for each in topic.partitions}
     before = list_offsets(cluster, keys)
-    _check_stable(cluster, source, before)
+    if behind_transactions(cluster, keys):
+        raise RequestError(
+            ErrorCode.CONCURRENT_TRANSACTIONS,
+            f"{source} has records of an open transaction, which cannot be copied: wait for its"
+            " producer, or see `broker txn list`",
+        )
     done = copy_topic(session, source, target, compression=compression, is_dry_run=dry_run)
     if dry_run:
         session.write(done._replace(status="would_be_renamed"))
@@ -70,14 +73,3 @@ def command(
         raise error
     print_undo(f"broker topic rename {target} {source}")
     session.write(done._replace(status="renamed"))
-
-
-def _check_stable(cluster: Cluster, source: str, ends: Mapping[Partition, Found]) -> None:
-    """Raise RequestError if a copy would lack records behind an open transaction."""
-    stable = list_offsets(cluster, dict.fromkeys(ends, LATEST), is_committed=True)
-    if any(stable[key].offset < end.offset for key, end in ends.items()):
-        raise RequestError(
-            ErrorCode.CONCURRENT_TRANSACTIONS,
-            f"{source} has records of an open transaction, which cannot be copied: wait for its"
-            " producer, or see `broker txn list`",
-        )
