@@ -15,12 +15,10 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from broker.cli.exit_codes import Exit, exit_code_of, start_exit_code_of
-from broker.cli.nouns import NOUNS, WITH_MODULES
+from broker.cli.nouns import COMPLETION, NOUNS, WITH_MODULES
 from broker.cli.reporting import Parser, discard_output, print_error
 from broker.model.errors import PolylogError
 from broker.model.protocol_names import PINNABLE, PROTOCOL_NAMES
-
-_COMPLETE = "_BROKER_COMPLETE"  # a shell asks what may follow the words that it has
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
-    if _COMPLETE in os.environ:
+    if COMPLETION in os.environ:
         from broker.cli import tree  # noqa: PLC0415 - imports click
         from broker.cli.completion import complete  # noqa: PLC0415
 

@@ -16,6 +16,7 @@ import click
 
 from broker.cli.frame import Session, verb
 from broker.cli.http_pages import page
+from broker.cli.times import Seconds
 from broker.model.errors import Unreachable
 
 if TYPE_CHECKING:
@@ -73,20 +74,23 @@ class Measured(NamedTuple):
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.1, 600),
+    type=Seconds(0.1, 600),
     default=5.0,
+    metavar="SECONDS",
     help="How long records are produced (default: 5).",
 )
 @click.option(
     "--record-bytes",
     type=click.IntRange(1, 1 << 20),
     default=1000,
+    metavar="N",
     help="Size of a value (default: 1000).",
 )
 @click.option(
     "--batch-records",
     type=click.IntRange(1, 100_000),
     default=64,
+    metavar="N",
     help="Records of a request (default: 64).",
 )
 def command(session: Session, seconds: float, record_bytes: int, batch_records: int) -> None:

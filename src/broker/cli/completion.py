@@ -13,10 +13,10 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from broker.cli.connecting import connection_in
+from broker.cli.nouns import COMPLETION
 from broker.cli.profiles import read_profiles
 from broker.model.errors import PolylogError
 
-VARIABLE: Final = "_BROKER_COMPLETE"
 SHELLS: Final = ("bash", "zsh", "fish")
 _TIMEOUT_SECONDS: Final = 1.0  # a person waits for a key
 _OFFERED_MAX: Final = 1000
@@ -81,17 +81,17 @@ def script(shell: str) -> str:
     assert kind is not None, "one of SHELLS"
     texts = []
     for name in ("broker", "polylog"):
-        source = kind(click.Command(name), {}, name, VARIABLE)
+        source = kind(click.Command(name), {}, name, COMPLETION)
         texts.append(source.source_template % source.source_vars())
     return "\n".join(texts)
 
 
 def complete(root: click.Group) -> int:
     """Answer a shell that asks what may follow; the variable says which shell."""
-    shell, _, instruction = os.environ[VARIABLE].partition("_")
+    shell, _, instruction = os.environ[COMPLETION].partition("_")
     kind = get_completion_class(shell)
     if kind is None or instruction != "complete":
         return 1
-    print(kind(root, {}, "broker", VARIABLE).complete())
+    print(kind(root, {}, "broker", COMPLETION).complete())
     sys.stdout.flush()
     return 0

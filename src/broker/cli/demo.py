@@ -16,6 +16,7 @@ import click
 
 from broker.cli.frame import Session, verb
 from broker.cli.sample_stream import GROUP, PARTITIONS, TOPIC, by_partition, orders
+from broker.cli.times import Seconds
 from broker.model.errors import ErrorCode, RequestError, StorageError, Unreachable
 
 if TYPE_CHECKING:
@@ -68,12 +69,14 @@ class Demo(NamedTuple):
     "--records",
     type=click.IntRange(1, 10_000_000),
     default=10_000,
+    metavar="N",
     help="How many orders are produced at most (default: 10000).",
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0, 3600),
+    type=Seconds(0, 3600),
     default=5.0,
+    metavar="SECONDS",
     help="How long the stream takes (default: 5).",
 )
 def command(session: Session, action: str, records: int, seconds: float) -> None:

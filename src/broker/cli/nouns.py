@@ -2,6 +2,8 @@
 
 from typing import Final
 
+COMPLETION: Final = "_BROKER_COMPLETE"  # the variable with which a shell asks what may follow
+
 # Clients of a broker in the frame of frame.py: broker.cli.<noun> has NOUN.
 NOUNS: Final = {
     "bench": "measure what a running broker does, for a few seconds",

@@ -57,11 +57,11 @@ def _whole(text: str, milliseconds: float) -> int:
 
 
 class Seconds(click.FloatRange):
-    """A number of seconds for which a command may wait."""
+    """A number of seconds for which a command may run or wait."""
 
-    def __init__(self, low: float = 0.1) -> None:
-        """Allow so many up to a day."""
-        super().__init__(min=low, max=_DAY_SECONDS)
+    def __init__(self, low: float = 0.1, high: float = _DAY_SECONDS) -> None:
+        """Allow so many."""
+        super().__init__(min=low, max=high)
 
     def convert(
         self,

@@ -200,9 +200,26 @@ def test_names_that_are_no_text_are_printed_escaped() -> None:
     assert b"not a setting: environment KAFKA_ODD_\\udcff\\x1b[2J\n" in done.stdout
 
 
-@pytest.mark.parametrize("seconds", ["nan", "inf", "1e300", "0"])
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e300", "-1"])
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [
+        ("topic list", "--timeout"),
+        ("group lag", "--watch"),
+        ("group explain g", "--wait"),
+        ("bench", "--seconds"),
+        ("demo", "--seconds"),
+    ],
+)
 def test_a_time_that_nobody_waits_is_refused(
-    seconds: str, capsys: pytest.CaptureFixture[str]
+    verb: str, option: str, seconds: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["topic", "list", "--timeout", seconds]) == Exit.USAGE
+    nowhere = ("-b", "127.0.0.1:1")
+
+    assert main([*verb.split(), *nowhere, option, seconds]) == Exit.USAGE
+    assert option in capsys.readouterr().err
+
+
+def test_no_answer_can_be_waited_for_in_no_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topic", "list", "--timeout", "0"]) == Exit.USAGE
     assert "--timeout" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from broker.cli.completion import groups
 from broker.cli.exit_codes import Exit
 from broker.cli.frame import Session, verb
 from broker.cli.group.explanation import Facts, Finding, findings
+from broker.cli.times import Seconds
 from broker.client.groups import describe_group
 from broker.client.lag import existing, lags
 from broker.client.offsets import LATEST, committed_offsets, list_offsets
@@ -22,7 +23,7 @@ from broker.model.clock import SystemClock
 @click.argument("group", shell_complete=groups)
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0, max=3600),
+    type=Seconds(0, 3600),
     default=3.0,
     metavar="SECONDS",
     help="Look twice, with this time between (default: 3): what does not move, is stuck.",
