@@ -57,6 +57,7 @@ def offsets_are_sought_undone_and_deleted(at: Place) -> None:
     """Every change can be taken back."""
     run, topic, group = at.rows, at.topic, f"g-{at.topic}"
     assert after(run("group", "seek", group, topic, "--to-offset", "10", "--dry-run")) == [10, 10]
+    assert after(run("group", "seek", group, topic, "--to-datetime", "-1h", "--dry-run")) == [0, 0]
     run("group", "describe", group, code=NOT_FOUND)
 
     run("group", "seek", group, topic, "--to-offset", "10")

@@ -7,10 +7,12 @@ from typing import Any, Final
 
 import click
 
+from broker.model.clock import SystemClock
 from broker.model.errors import ConfigError
 
 _DAY_SECONDS: Final = 86_400.0
 _DIGITS_MAX: Final = 15  # of milliseconds: 30,000 years, which fit into requests
+_SECONDS_MAX: Final = 10**11  # larger numbers are milliseconds: 1973, or the year 5138
 _MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _ISO: Final = re.compile(
@@ -18,18 +20,23 @@ _ISO: Final = re.compile(
 )
 
 
-def parse_time(text: str) -> int:
-    """Return milliseconds since 1970 of a time in ISO 8601, or of a number of milliseconds.
+def time_ms(text: str, now_ms: int | None = None) -> int:
+    """Return milliseconds since 1970 of a time on the command line.
 
-    A time without an offset is in UTC. Raises ConfigError.
+    It is in ISO 8601, in UTC without an offset; a number of seconds or of milliseconds since 1970;
+    or so long ago, as -1h30m. Raises ConfigError.
     """
+    if text.startswith("-"):
+        now = SystemClock().wall_ms() if now_ms is None else now_ms
+        return now - parse_duration(text[1:])
     if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX:
-        return int(text)
+        return int(text) * (1000 if int(text) < _SECONDS_MAX else 1)
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigError(
-            f"{text!r} is no time: expected one as 2026-01-31T12:00:00Z, or milliseconds since 1970"
+            f"{text!r} is no time: expected one as 2026-01-31T12:00:00Z, seconds or milliseconds"
+            " since 1970, or -1h"
         ) from None
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.cli.times import duration_text, parse_duration, parse_time
+from broker.cli.times import duration_text, parse_duration, time_ms
 from broker.model.errors import ConfigError
 
 
@@ -14,12 +14,15 @@ from broker.model.errors import ConfigError
         ("1970-01-01T00:00:01Z", 1000),
         ("1970-01-01T01:00:00+01:00", 0),
         ("1970-01-01T00:00:00.250", 250),
+        ("1700000000", 1_700_000_000_000),
+        ("-1h", 6_400_000),
+        ("-1h30m", 4_600_000),
     ],
 )
-def test_a_time_is_in_iso_8601_or_milliseconds_and_utc_without_an_offset(
+def test_a_time_is_a_date_in_utc_without_an_offset_a_number_or_so_long_ago(
     text: str, expected: int
 ) -> None:
-    assert parse_time(text) == expected
+    assert time_ms(text, now_ms=10_000_000) == expected
 
 
 @pytest.mark.parametrize(
@@ -44,10 +47,16 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         parse_duration(text)
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "12:00", "-5"])
+@pytest.mark.parametrize("text", ["", "yesterday", "12:00", "x"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="is no time"):
-        parse_time(text)
+        time_ms(text)
+
+
+@pytest.mark.parametrize("text", ["-", "-5", "-1y", "-" + "9" * 20 + "d"])
+def test_what_is_no_time_ago_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="duration"):
+        time_ms(text)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +69,7 @@ def test_a_duration_is_shown_in_its_two_largest_units(seconds: float, text: str)
 @pytest.mark.parametrize("text", ["9" * 16, "9" * 5000, "\N{SUPERSCRIPT TWO}"])
 def test_a_number_that_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="is no time"):
-        parse_time(text)
+        time_ms(text)
 
 
 @pytest.mark.parametrize("text", ["99999999999d", "9" * 400 + "s", f"P{'9' * 400}D"])

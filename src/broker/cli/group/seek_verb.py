@@ -11,7 +11,7 @@ from broker.cli.confirmation import print_undo
 from broker.cli.frame import Session, dry_run, verb
 from broker.cli.group import saved_offsets
 from broker.cli.group.seeking import Sought, apply, check_inactive, sought, sought_partitions
-from broker.cli.times import parse_duration, parse_time
+from broker.cli.times import parse_duration, time_ms
 from broker.client.groups import describe_group, group_or_none
 from broker.client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
 from broker.model.clock import SystemClock
@@ -77,7 +77,7 @@ def command(
     given = {
         "--to-earliest": EARLIEST if to_earliest else None,
         "--to-latest": LATEST if to_latest else None,
-        "--to-datetime": None if to_datetime is None else parse_time(to_datetime),
+        "--to-datetime": None if to_datetime is None else time_ms(to_datetime),
         "--by-duration": None
         if by_duration is None
         else SystemClock().wall_ms() - parse_duration(by_duration),

@@ -6,8 +6,8 @@ import click
 
 from broker.cli.completion import topics
 from broker.cli.frame import Session, verb
+from broker.cli.times import time_ms
 from broker.cli.topic.selection import selected
-from broker.cli.topic.spans import time_ms
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
 
 

@@ -11,15 +11,12 @@ TIME is milliseconds or seconds since 1970, a date or date and time (UTC without
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from broker.cli.times import parse_duration, parse_time
+from broker.cli.times import time_ms
 from broker.client.metadata import Cluster, Partition
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
-from broker.model.clock import SystemClock
 from broker.model.errors import ConfigError
-
-_SECONDS_MAX: Final = 10**11  # larger numbers are milliseconds: 1973, or the year 5138
 
 
 class Span(NamedTuple):
@@ -28,16 +25,6 @@ class Span(NamedTuple):
     start: int
     end: int | None
     log_end: int
-
-
-def time_ms(text: str, now_ms: int | None = None) -> int:
-    """Return a time in milliseconds since 1970; ConfigError if it is none."""
-    if text.startswith("-"):
-        now = SystemClock().wall_ms() if now_ms is None else now_ms
-        return now - parse_duration(text[1:])
-    number = parse_time(text)
-    is_seconds = text.isdigit() and number < _SECONDS_MAX
-    return number * 1000 if is_seconds else number
 
 
 def spans(

@@ -7,9 +7,9 @@ import click
 from broker.cli.completion import topics
 from broker.cli.confirmation import confirm
 from broker.cli.frame import Session, dry_run, verb, yes
+from broker.cli.times import time_ms
 from broker.cli.topic.partitions import chosen, partition_option
 from broker.cli.topic.selection import one
-from broker.cli.topic.spans import time_ms
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
 from broker.client.topics import delete_records
 
