@@ -170,7 +170,7 @@ class Client:
             as_views: return fields of type bytes as memoryviews of the response.
 
         Raises:
-            Unreachable: the connection was closed, or the response timed out.
+            Unreachable: the connection was closed; TimedOut, which is one: there is no response.
             PeerError: the response is invalid.
             ConfigError: the body has a value that no request has.
         """
@@ -191,7 +191,8 @@ class Client:
                 )
             answer = self._receive(size)
         except OSError as error:
-            is_late = isinstance(error, BlockingIOError)
+            # The first is what the kernel's timeouts raise, the second is that of TLS.
+            is_late = isinstance(error, BlockingIOError | TimeoutError)
             reason = "timed out" if is_late else error
             raise (TimedOut if is_late else Unreachable)(
                 f"the broker at {self.address} did not answer {api} ({reason}): see its log"

@@ -11,7 +11,7 @@ from broker import codec
 from broker.client import connection as module
 from broker.client.connection import Client
 from broker.model.address import Address
-from broker.model.errors import PeerError, Unreachable
+from broker.model.errors import PeerError, TimedOut, Unreachable
 from tests.support.scripted_broker import scripted_broker
 
 ANSWER = codec.response_frame("ApiVersions", 0, {"error_code": 0, "api_keys": []}, correlation_id=1)
@@ -59,7 +59,7 @@ def test_a_silent_peer_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         peer(ANSWER[:5], closes=False) as address,
         Client(address) as client,
-        pytest.raises(Unreachable, match="timed out"),
+        pytest.raises(TimedOut, match="timed out"),
     ):
         client.request("ApiVersions", 0, {})
 
@@ -71,7 +71,7 @@ def test_a_peer_that_reads_nothing_times_out(monkeypatch: pytest.MonkeyPatch) ->
     with (
         socket.create_server(("127.0.0.1", 0)) as listening,
         Client(Address("127.0.0.1", listening.getsockname()[1])) as client,
-        pytest.raises(Unreachable, match=r"did not answer Produce \(timed out"),
+        pytest.raises(TimedOut, match=r"did not answer Produce \(timed out"),
     ):
         client.request("Produce", 3, body)
 

@@ -3,6 +3,7 @@
 import pickle
 import socket
 import ssl
+import threading
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,8 @@ from broker.client.pool import Pool
 from broker.client.secured import Secured
 from broker.client.security import SETTINGS, SecuritySettings, read_security
 from broker.model.address import Address
-from broker.model.errors import ConfigError, Unreachable
+from broker.model.errors import ConfigError, TimedOut, Unreachable
+from tests.support.certificates import Authority
 from tests.support.manual_clock import ManualClock
 from tests.support.scripted_broker import scripted_broker
 
@@ -63,6 +65,31 @@ def test_a_handshake_that_is_not_answered_times_out() -> None:
         secured = Secured(ssl.create_default_context())
         with pytest.raises(Unreachable):
             Client(address, timeout_seconds=0.2, secured=secured)
+
+
+def test_an_answer_over_tls_that_does_not_come_is_a_timeout(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    own = authority.issue("server")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(own.certificate, own.key)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with context.wrap_socket(connection, server_side=True) as reader:
+                while reader.recv(1 << 16):
+                    pass
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = Address("127.0.0.1", listening.getsockname()[1])
+        secured = Secured(authority.client_context())
+        with (
+            Client(address, timeout_seconds=0.5, secured=secured) as client,
+            pytest.raises(TimedOut, match="timed out"),
+        ):
+            client.request("ApiVersions", 0, {})
+        thread.join(10)
 
 
 def test_a_line_of_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
