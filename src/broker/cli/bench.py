@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from broker.cli.frame import Session, verb
-from broker.cli.http_pages import page
+from broker.cli.http_pages import page_of
 from broker.cli.times import Seconds
 from broker.model.errors import Unreachable
 
@@ -187,7 +187,7 @@ def _cpu_of_broker(cluster: "Cluster") -> float | None:
     if len(brokers) != 1:
         return None
     try:
-        answer = page(cluster.bootstrap[0], "/metrics", cluster.tls)
+        answer = page_of(cluster, cluster.bootstrap[0], "/metrics")
     except Unreachable:
         return None
     found = _CPU.search(answer.text)

@@ -5,12 +5,14 @@ from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.model.address import Address
-from broker.model.errors import AccessDenied, PeerError, Unreachable
+from broker.model.errors import AccessDenied, PeerError, TimedOut, Unreachable
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-_TIMEOUT_SECONDS: Final = 10
+    from broker.client.metadata import Cluster
+
+_TIMEOUT_SECONDS: Final = 10.0
 PAGE_BYTES_MAX: Final = 8 << 20
 
 
@@ -21,15 +23,20 @@ class Answer(NamedTuple):
     text: bytes
 
 
-def answered(address: Address, path: str, tls: "SSLContext | None") -> bytes:
-    """Return the text of a page of the broker at an address.
+def page_of(cluster: "Cluster", address: Address, path: str) -> Answer:
+    """Return a page of a broker of a cluster, as it is reached; Unreachable as `page`."""
+    return page(address, path, cluster.tls, cluster.give_up_seconds)
+
+
+def answered(cluster: "Cluster", address: Address, path: str) -> bytes:
+    """Return the text of a page of a broker of a cluster.
 
     Raises:
         Unreachable: as `page`.
         AccessDenied: it is for users with a permission that this one has not.
         PeerError: the broker has no such page.
     """
-    answer = page(address, path, tls)
+    answer = page_of(cluster, address, path)
     if answer.status == HTTPStatus.FORBIDDEN:
         raise AccessDenied(
             f"{address}{path}: refused: whoever asks without a login must be allowed it, see"
@@ -40,31 +47,40 @@ def answered(address: Address, path: str, tls: "SSLContext | None") -> bytes:
     return answer.text
 
 
-def page(address: Address, path: str, tls: "SSLContext | None" = None) -> Answer:
+def page(
+    address: Address,
+    path: str,
+    tls: "SSLContext | None" = None,
+    timeout_seconds: float = _TIMEOUT_SECONDS,
+) -> Answer:
     """Return a page of the broker at an address.
 
     Args:
         address: where it listens.
         path: of the page.
         tls: of the listener; None: it has no TLS.
+        timeout_seconds: of the connection, and of each piece of the answer.
 
     Raises:
-        Unreachable: nothing answers there in HTTP, as a listener with a login.
+        Unreachable: nothing answers there in HTTP, as a listener with a login; TimedOut: in time.
     """
-    connection = _connection(address, tls)
+    connection = _connection(address, tls, timeout_seconds)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
         return Answer(answer.status, answer.read(PAGE_BYTES_MAX))
     except (OSError, HTTPException) as error:
-        raise Unreachable(f"{address}{path}: {str(error) or type(error).__name__}") from None
+        kind = TimedOut if isinstance(error, TimeoutError) else Unreachable
+        raise kind(f"{address}{path}: {str(error) or type(error).__name__}") from None
     finally:
         connection.close()
 
 
-def _connection(address: Address, tls: "SSLContext | None") -> HTTPConnection:
+def _connection(
+    address: Address, tls: "SSLContext | None", timeout_seconds: float
+) -> HTTPConnection:
     if tls is None:
-        return HTTPConnection(address.host, address.port, timeout=_TIMEOUT_SECONDS)
+        return HTTPConnection(address.host, address.port, timeout=timeout_seconds)
     from http.client import HTTPSConnection  # noqa: PLC0415 - imports ssl
 
-    return HTTPSConnection(address.host, address.port, timeout=_TIMEOUT_SECONDS, context=tls)
+    return HTTPSConnection(address.host, address.port, timeout=timeout_seconds, context=tls)

@@ -84,7 +84,7 @@ def command(
         )
     for each in chosen:
         try:
-            rows = _rows(each, answered(each.address, _PAGE, session.cluster.tls), now_ms)
+            rows = _rows(each, answered(session.cluster, each.address, _PAGE), now_ms)
         except PolylogError as error:
             session.fail(error)
             continue

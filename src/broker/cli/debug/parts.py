@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.cli.http_pages import page
+from broker.cli.http_pages import page_of
 from broker.cli.output import plain
 from broker.cli.version import versions
 from broker.model.address import Address
@@ -144,7 +144,7 @@ def _settings(cluster: "Cluster", at: str) -> bytes:
 
 
 def _page(cluster: "Cluster", address: Address, path: str) -> bytes:
-    answer = page(address, path, cluster.tls)
+    answer = page_of(cluster, address, path)
     return f"status: {answer.status}\n".encode() + answer.text
 
 

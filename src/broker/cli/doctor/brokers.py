@@ -6,13 +6,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from broker.cli.checks import OK, PROBLEM, WARNING, Check
-from broker.cli.http_pages import page
+from broker.cli.http_pages import page_of
 from broker.client.brokers import Broker, describe, versions
 from broker.model.errors import PolylogError, Unreachable
 
 if TYPE_CHECKING:
-    from ssl import SSLContext
-
     from broker.client.metadata import Cluster
 
 _PAGE: Final = "/health/cluster"
@@ -29,7 +27,7 @@ def broker_checks(cluster: "Cluster") -> Iterator[Check]:
             yield Check("broker", PROBLEM, name, reason, fix)
             continue
         yield _reached(cluster, name, each)
-        yield from _health(name, each, cluster.tls)
+        yield from _health(cluster, name, each)
 
 
 def _reached(cluster: "Cluster", name: str, broker: Broker) -> Check:
@@ -47,9 +45,9 @@ def _reached(cluster: "Cluster", name: str, broker: Broker) -> Check:
     return Check("advertised", OK, name, f"{reason} {len(found.apis)} of Kafka's APIs", "")
 
 
-def _health(name: str, broker: Broker, tls: "SSLContext | None") -> Iterator[Check]:
+def _health(cluster: "Cluster", name: str, broker: Broker) -> Iterator[Check]:
     try:
-        answer = page(broker.address, _PAGE, tls)
+        answer = page_of(cluster, broker.address, _PAGE)
         is_well = answer.status == HTTPStatus.OK
         reasons = () if is_well else json.loads(answer.text)["reasons"]
         found = [(each["reason"], each["count"], each["hint"]) for each in reasons]
