@@ -36,7 +36,8 @@ broker topic delete greetings --yes
   the offsets of records with `-o` only.
 - `NO_COLOR` is obeyed. What is no answer (progress after a second, undo commands, errors) is on
   stderr. An error is one line that says what to do.
-- What changes something has `--dry-run`. What destroys something shows what will go, wants the
+- What changes something has `--dry-run`, except for `produce` and `consume -g`, and for `demo` and
+  `bench`, which have topics of their own. What destroys something shows what will go, wants the
   name typed or `--yes`, and prints the command that undoes it, as far as one does.
 - NAME|REGEX is a name, or a regular expression for whole names. TIME is `2026-01-31T12:00:00`
   (UTC without an offset), seconds or milliseconds since 1970, or `-90s`, `-5m`, `-1h`, `-7d`.

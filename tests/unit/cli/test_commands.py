@@ -56,10 +56,13 @@ def test_an_example_of_a_verb_is_one(
         [own] = [
             each for each in parts if each[: 1 + len(name.split())] == ["broker", *name.split()]
         ]
-        options = [each for each in own[1 + len(name.split()) :] if not Path(each).suffix]
-        files = [each for each in own[1 + len(name.split()) :] if Path(each).suffix]
-        if not files:
-            VERBS[name].make_context(name, list(options))
+        options = own[1 + len(name.split()) :]
+        for each in options:
+            if Path(each).suffix:  # a file, or a name with a dot; files must exist
+                file = tmp_path / each
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.touch()
+        VERBS[name].make_context(name, options)
 
 
 def split(words: list[str]) -> list[list[str]]:
