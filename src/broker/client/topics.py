@@ -59,6 +59,16 @@ class TopicState(NamedTuple):
     is_internal: bool
     partitions: tuple[PartitionState, ...]
 
+    @property
+    def replicas(self) -> int:
+        """How many replicas each partition has; the smallest number if they differ."""
+        return min((len(each.replicas) for each in self.partitions), default=0)
+
+    def size_bytes(self, known: Mapping[Partition, int]) -> int | None:
+        """Return the sum of what `sizes` has returned; None if a partition is missing there."""
+        found = [known.get((self.name, each.partition)) for each in self.partitions]
+        return None if None in found else sum(each for each in found if each is not None)
+
 
 class NewTopic(NamedTuple):
     """A topic to be created; None: the broker's default."""

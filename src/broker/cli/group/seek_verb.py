@@ -11,6 +11,7 @@ from broker.cli.confirmation import print_undo
 from broker.cli.frame import Session, dry_run, verb
 from broker.cli.group import saved_offsets
 from broker.cli.group.seeking import Sought, apply, check_inactive, sought, sought_partitions
+from broker.cli.partitions import partition_text
 from broker.cli.times import parse_duration, time_ms
 from broker.client.groups import describe_group, group_or_none
 from broker.client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
@@ -142,9 +143,8 @@ def _found(
 def _shifted(
     before: "Mapping[Partition, int]", partitions: "list[Partition]", records: int
 ) -> "dict[Partition, int | None]":
-    missing = [f"{topic}-{number}" for topic, number in set(partitions) - before.keys()]
+    missing = sorted(set(partitions) - before.keys())
     if missing:
-        raise ConfigError(
-            f"nothing is committed in {', '.join(sorted(missing))}: use --to-earliest or else"
-        )
+        names = ", ".join(map(partition_text, missing))
+        raise ConfigError(f"nothing is committed in {names}: use --to-earliest or else")
     return {key: max(before[key] + records, 0) for key in partitions}

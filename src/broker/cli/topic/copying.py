@@ -51,8 +51,7 @@ def copy_topic(
     topic = one(cluster, source)
     own = own_configs(cluster, Resource(Kind.TOPIC, source))
     settings = {name: value for name, value in own.items() if value is not None}
-    replicas = min((len(each.replicas) for each in topic.partitions), default=1)
-    new = NewTopic(target, len(topic.partitions), replicas, settings)
+    new = NewTopic(target, len(topic.partitions), topic.replicas, settings)
     error = create_topics(cluster, [new], is_dry_run=is_dry_run)[target]
     if error is not None:
         raise error

@@ -85,5 +85,4 @@ def command(
         if topic is None:
             session.write(CreatedTopic(name, partitions, replication_factor, status))
         else:
-            replicas = min(len(each.replicas) for each in topic.partitions)
-            session.write(CreatedTopic(name, len(topic.partitions), replicas, status))
+            session.write(CreatedTopic(name, len(topic.partitions), topic.replicas, status))

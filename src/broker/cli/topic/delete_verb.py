@@ -101,13 +101,12 @@ def what_goes(cluster: Cluster, topics: dict[str, TopicState]) -> list[DeletedTo
     rows = []
     for name, topic in topics.items():
         parts = [key for key in led if key[0] == name]
-        found = [known.get((name, each.partition)) for each in topic.partitions]
         rows.append(
             DeletedTopic(
                 name,
                 len(topic.partitions),
                 sum(ends[key].offset - starts[key].offset for key in parts),
-                sum(each for each in found if each is not None) if None not in found else None,
+                topic.size_bytes(known),
                 tuple(users.get(name, ())),
                 "deleted",
             )
@@ -117,9 +116,8 @@ def what_goes(cluster: Cluster, topics: dict[str, TopicState]) -> list[DeletedTo
 
 def creation(cluster: Cluster, topic: TopicState) -> str:
     """Return the command that creates a topic as it is, without records."""
-    replicas = min((len(each.replicas) for each in topic.partitions), default=1)
     words = ["broker", "topic", "create", topic.name]
-    words += ["-p", str(len(topic.partitions)), "-r", str(replicas)]
+    words += ["-p", str(len(topic.partitions)), "-r", str(topic.replicas)]
     for name, value in own_configs(cluster, Resource(Kind.TOPIC, topic.name)).items():
         words += ["--config", f"{name}={value}"]
     return shlex.join(words)

@@ -66,12 +66,11 @@ def command(
 
 
 def _row(topic: TopicState, known: dict[tuple[str, int], int]) -> ListedTopic:
-    found = [known.get((topic.name, each.partition)) for each in topic.partitions]
     return ListedTopic(
         topic.name,
         len(topic.partitions),
-        min((len(each.replicas) for each in topic.partitions), default=0),
-        sum(each for each in found if each is not None) if None not in found else None,
+        topic.replicas,
+        topic.size_bytes(known),
         sum(len(each.isr) < len(each.replicas) for each in topic.partitions),
         sum(each.leader is None for each in topic.partitions),
         topic.is_internal,

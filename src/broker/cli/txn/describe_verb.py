@@ -5,6 +5,7 @@ from typing import NamedTuple
 import click
 
 from broker.cli.frame import Session, verb
+from broker.cli.partitions import partition_text
 from broker.client.transaction_admin import describe_transaction
 from broker.model.clock import SystemClock
 
@@ -55,6 +56,6 @@ def command(session: Session, transactional_id: str) -> None:
             found.timeout_ms,
             started,
             None if started is None else max(SystemClock().wall_ms() - started, 0) / 1000,
-            [f"{topic}-{number}" for topic, number in found.partitions],
+            [partition_text(each) for each in found.partitions],
         )
     )
