@@ -130,6 +130,9 @@ def test_the_page_of_the_command_line_is_that_of_the_commands() -> None:
         (["topic", "list", "--nope"], "No such option"),
         (["topic", "create"], "Missing argument"),
         (["topic", "list", "-o", "xml"], "'xml' is not one of"),
+        (["topic", "consume", "x", "-f", "%v", "-o", "json"], "use -f or -o, not both"),
+        (["topic", "tail", "x", "-f", "%v", "-o", "json"], "use -f or -o, not both"),
+        (["topic", "search", "x", "y", "-f", "%v", "-o", "json"], "use -f or -o, not both"),
     ],
 )
 def test_a_usage_error_is_one_line_with_the_help_to_read(

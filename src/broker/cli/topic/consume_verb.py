@@ -8,7 +8,6 @@ from broker.cli.completion import groups, topics
 from broker.cli.frame import Session, verb
 from broker.cli.topic.partitions import chosen, partition_option
 from broker.cli.topic.printing import Printer
-from broker.cli.topic.record_format import record_format
 from broker.cli.topic.record_rows import RecordRow
 from broker.cli.topic.selection import selected
 from broker.cli.topic.spans import Span, spans
@@ -18,6 +17,8 @@ from broker.client.metadata import Cluster, Partition
 from broker.client.offsets import committed_offsets
 from broker.client.reading import Read, follow, read
 from broker.model.errors import ConfigError
+
+_DEFAULT = "%v\\n"
 
 
 @verb(
@@ -74,9 +75,7 @@ def command(
     read_uncommitted: bool,
 ) -> None:
     """Print the records of topics: values as lines, in a format, or as objects with -o."""
-    formatted = record_format("%v\\n" if format_ is None else format_)
-    if format_ is not None and not session.is_text:
-        raise click.UsageError("use -f or -o, not both")
+    printer = Printer(session, format_, _DEFAULT)
     cluster = session.cluster
     found = selected(cluster, patterns)
     ids = {name: each.topic_id for name, each in found.items()}
@@ -85,7 +84,6 @@ def command(
     parts = spans(cluster, keys, offsets or "start", ids, is_committed=is_committed)
     if group is not None and offsets is None:
         parts = _of_group(cluster, group, parts)
-    printer = Printer(session, formatted)
     ends = any(each.end is not None for each in parts.values())
     if exits or ends:
         records = _until_end(cluster, parts, ids, is_committed=is_committed)

@@ -1,9 +1,11 @@
 """Records on the standard output: in the format of -f, or as rows of -o."""
 
 import sys
-from collections.abc import Callable
+
+import click
 
 from broker.cli.frame import Session
+from broker.cli.topic.record_format import record_format
 from broker.cli.topic.record_rows import record_row
 from broker.client.reading import Read
 
@@ -11,10 +13,17 @@ from broker.client.reading import Read
 class Printer:
     """Prints records; what was printed is seen when `flush` was called."""
 
-    def __init__(self, session: Session, formatted: Callable[[Read], bytes]) -> None:
-        """Keep the format, which is not used if the session has one of -o."""
+    def __init__(self, session: Session, format_: str | None, default: str) -> None:
+        """Keep the format of -f, or the default without it.
+
+        Raises:
+            UsageError: there is also one of -o.
+            ConfigError: the format is invalid.
+        """
+        if format_ is not None and not session.is_text:
+            raise click.UsageError("use -f or -o, not both")
         self._session = session
-        self._formatted = formatted
+        self._formatted = record_format(default if format_ is None else format_)
         # Bytes of records are written as they are, so not by a stream of text.
         self._stream = sys.stdout.buffer if session.is_text else None
 

@@ -13,7 +13,6 @@ from broker.cli.frame import Session, verb
 from broker.cli.progress import progress
 from broker.cli.topic.partitions import chosen, partition_option
 from broker.cli.topic.printing import Printer
-from broker.cli.topic.record_format import record_format
 from broker.cli.topic.record_rows import RecordRow
 from broker.cli.topic.selection import selected
 from broker.cli.topic.spans import spans
@@ -77,6 +76,7 @@ def command(
     """Find records by a text, a regular expression or a key; exit code 3 if there are none."""
     if text is None and key is None:
         raise click.UsageError("nothing to search for: add TEXT or --key")
+    printer = Printer(session, format_, _DEFAULT)
     is_hit = _test(text, key, places or ("key", "value", "headers"), is_regex=regex)
     cluster = session.cluster
     found = selected(cluster, [patterns])
@@ -84,7 +84,6 @@ def command(
     keys = [part for each in found.values() for part in chosen(each, numbers)]
     parts = spans(cluster, keys, offsets, ids)
     ends = {part: each.log_end if each.end is None else each.end for part, each in parts.items()}
-    printer = Printer(session, record_format(_DEFAULT if format_ is None else format_))
     total = sum(ends[part] - each.start for part, each in parts.items())
     hits = 0
     with progress("searching", total) as shown:

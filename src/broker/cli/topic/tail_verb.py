@@ -6,7 +6,6 @@ from broker.cli.completion import topics
 from broker.cli.frame import Session, verb
 from broker.cli.topic.partitions import chosen, partition_option
 from broker.cli.topic.printing import Printer
-from broker.cli.topic.record_format import record_format
 from broker.cli.topic.record_rows import RecordRow
 from broker.cli.topic.selection import selected
 from broker.cli.topic.spans import spans
@@ -45,7 +44,7 @@ def command(
     no_follow: bool,
 ) -> None:
     """Print the last records of topics by time, and those that come."""
-    formatted = record_format(_DEFAULT if format_ is None else format_)
+    printer = Printer(session, format_, _DEFAULT)
     cluster = session.cluster
     found = selected(cluster, patterns)
     ids = {name: each.topic_id for name, each in found.items()}
@@ -57,7 +56,6 @@ def command(
         for each in read(cluster, Range(topic, ids[topic], partition, span.start, span.log_end))
     ]
     last.sort(key=lambda each: each.record.timestamp)
-    printer = Printer(session, formatted)
     for each in last[max(len(last) - count, 0) :]:
         printer.print(each)
     printer.flush()
