@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from broker.cli.frame import Session, verb
-from broker.cli.http_pages import page_of
 from broker.cli.times import Seconds
 from broker.model.errors import Unreachable
 
@@ -183,6 +182,8 @@ def _fetch(cluster: "Cluster", topic: "Topic", phase: _Phase) -> None:
 
 def _cpu_of_broker(cluster: "Cluster") -> float | None:
     """Return the processor time of the only broker, as its metrics have it."""
+    from broker.cli.http_pages import page_of  # noqa: PLC0415 - not needed by `--help`
+
     brokers = cluster.metadata([])["brokers"]
     if len(brokers) != 1:
         return None

@@ -227,6 +227,8 @@ def _text(value: Any) -> str:  # noqa: ANN401 - any value of a row
 
 
 def _csv_cell(value: Any) -> str:  # noqa: ANN401 - any value of a row
+    # Not by the csv module: before Python 3.13 it leaves a carriage return without quotes if lines
+    # end with a newline only, and a reader takes it for the end of a line.
     text = "" if value is None else _text(value)
     if any(each in text for each in ',"\r\n') or text != text.strip():
         return '"' + text.replace('"', '""') + '"'

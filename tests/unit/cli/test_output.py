@@ -84,6 +84,13 @@ def test_csv_is_read_back() -> None:
     assert written("csv", []) == "name,value,size_bytes,parts\n"
 
 
+@pytest.mark.parametrize("text", ["a\rb", "a\nb", "a\r\nb", '"', ",", "", " a "])
+def test_every_text_is_one_cell_of_csv(text: str) -> None:
+    _, row = csv.reader(io.StringIO(written("csv", [Thing(text, "x")]), newline=""))
+
+    assert row[:2] == [text, "x"]
+
+
 def test_names_are_the_first_fields() -> None:
     assert written("name", ROWS).split("\n") == ["a", 'b,"c"', " no", ""]
 
