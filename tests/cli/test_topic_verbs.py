@@ -166,6 +166,13 @@ def test_json_lines_are_written_exactly(cli: CommandLine, topic: str) -> None:
     assert "line 1" in cli("topic", "produce", topic, "--json", stdin=b"{", code=2).err
 
 
+def test_an_empty_key_of_all_records_is_one(cli: CommandLine, topic: str) -> None:
+    for more in ((), ("--json",)):
+        cli("topic", "produce", topic, "-k", "", *more, stdin=b'{"key": "a"}\n')
+
+    assert [row["key"] for row in without_topic(cli, topic)] == ["", ""]
+
+
 def test_an_invalid_line_behind_others_is_no_usage_error(cli: CommandLine, topic: str) -> None:
     """The exit code of those means that nothing was done."""
     failed = cli("topic", "produce", topic, "--json", stdin=b'{"value": "a"}\n{\n', code=1)

@@ -6,6 +6,7 @@ import click
 
 from broker.cli.config.entities import Chosen, entities, entity_options, settings
 from broker.cli.frame import Session, verb
+from broker.model.errors import ConfigError
 from broker.model.explanation import explain
 
 
@@ -63,7 +64,9 @@ def command(session: Session, name: str, chosen: Chosen) -> None:
     found = explain(name)
     value = source = None
     if any(chosen):
-        [entity] = entities(session.cluster, chosen)
+        entity, *others = entities(session.cluster, chosen)
+        if others:
+            raise ConfigError("name one topic, broker, group or user: one value is explained")
         setting = settings(session.cluster, entity, [name]).get(name)
         if setting is not None:
             value, source = setting.value, setting.source

@@ -181,7 +181,12 @@ def _records(
 
 def _of_json(line: bytes, what: str, options: _Options) -> tuple[int | None, Record]:
     partition, (key, value, headers, timestamp) = row_of_json(object_of_line(line, what), what)
-    record = (options.key or key, value, [*headers, *options.headers], timestamp)
+    record = (
+        key if options.key is None else options.key,
+        value,
+        [*headers, *options.headers],
+        timestamp,
+    )
     return partition, record
 
 
