@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from broker.cli.frame import Session, verb
+from broker.cli.reporting import DEFAULT_BOOTSTRAP
 from broker.cli.sample_stream import GROUP, PARTITIONS, TOPIC, by_partition, orders
 from broker.cli.times import Seconds
 from broker.model.errors import ErrorCode, RequestError, StorageError, Unreachable
@@ -106,7 +107,7 @@ def _show(session: Session, cluster: "Cluster", folder: Path | None, done: tuple
     produced, lag = done
     data = None if folder is None else str(folder)
     session.write(Demo(TOPIC, PARTITIONS, produced, GROUP, lag, str(cluster), data))
-    where = "" if str(cluster) == "localhost:9092" else f" -b {cluster}"
+    where = "" if str(cluster) == DEFAULT_BOOTSTRAP else f" -b {cluster}"
     print("Look at it with:", file=sys.stderr)
     for each in LOOK_AT:
         place = "" if each.startswith("broker docs") else where

@@ -17,14 +17,13 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from broker.cli.reporting import DEFAULT_BOOTSTRAP
 from broker.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from broker.client.metadata import Cluster
-
-DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
 
 class Profile(NamedTuple):

@@ -6,7 +6,7 @@ import re
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from broker.model.printable import printable_lines
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001
 
-_BROKER = "localhost:9092"
+DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
 
 class Parser(argparse.ArgumentParser):
@@ -65,9 +65,9 @@ def add_broker(command: argparse.ArgumentParser) -> None:
     """Add --broker, which every command on a running broker has."""
     command.add_argument(
         "--broker",
-        default=_BROKER,
+        default=DEFAULT_BOOTSTRAP,
         metavar="HOST:PORT",
-        help=f"address of the broker (default: {_BROKER})",
+        help=f"address of the broker (default: {DEFAULT_BOOTSTRAP})",
     )
 
 

@@ -6,7 +6,7 @@ import click
 
 from broker.cli.client_snippets import SNIPPETS, Access
 from broker.cli.frame import Session, verb
-from broker.cli.profiles import DEFAULT_BOOTSTRAP
+from broker.cli.reporting import DEFAULT_BOOTSTRAP
 from broker.model.listener import SecurityProtocol
 from broker.model.settings import BROKER_SETTINGS
 
