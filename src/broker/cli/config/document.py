@@ -9,11 +9,13 @@ The same as JSON is a list of objects, or an object per line. Of YAML this shape
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from broker.cli.config.entities import Entity, parse_entity
 from broker.cli.text_files import read_text
 from broker.model.errors import ConfigError
+
+_NOT_PLAIN: Final = frozenset("'[{&*!|>%@`#")  # what no text without quotes begins with in YAML
 
 
 def read_document(file: Path) -> list[tuple[Entity, dict[str, str]]]:
@@ -81,4 +83,9 @@ def _pair(content: str, number: int) -> tuple[str, str]:
     if not rest.startswith(":"):
         raise ConfigError(f"line {number}: expected NAME: VALUE")
     value = rest[1:].strip()
-    return str(name), str(json.loads(value)) if value.startswith('"') else value
+    if value.startswith('"'):
+        return str(name), str(json.loads(value))
+    # In YAML it would be something else than this text, which nobody means.
+    if name != "settings" and (value[:1] in _NOT_PLAIN or " #" in value):
+        raise ConfigError(f"line {number}: write the value of {name} between double quotes")
+    return str(name), value
