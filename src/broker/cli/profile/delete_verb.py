@@ -7,7 +7,7 @@ import click
 from broker.cli.completion import profile_names
 from broker.cli.confirmation import print_undo
 from broker.cli.frame import Session, dry_run, verb
-from broker.cli.profile.rows import ProfileRow, missing, row
+from broker.cli.profile.rows import ProfileRow, profile_of, row
 from broker.cli.profiles import Profiles, read_profiles, write_profiles
 
 
@@ -17,10 +17,8 @@ from broker.cli.profiles import Profiles, read_profiles, write_profiles
 def command(session: Session, name: str, dry_run: bool) -> None:
     """Delete a profile; the file of its client settings stays."""
     known = read_profiles()
-    if name not in known.profiles:
-        raise missing(name)
+    deleted = profile_of(known, name)
     others = {each: found for each, found in known.profiles.items() if each != name}
-    deleted = known.profiles[name]
     if not dry_run:
         write_profiles(Profiles(None if known.current == name else known.current, others))
         words = ["broker", "profile", "create", name, deleted.bootstrap_server]

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from broker.cli.profiles import Profile
+from broker.cli.profiles import Profile, Profiles
 from broker.model.errors import ErrorCode, RequestError
 
 
@@ -27,9 +27,11 @@ def row(name: str, profile: Profile, current: str | None) -> ProfileRow:
     return ProfileRow(name, name == current, profile.bootstrap_server, profile.command_config)
 
 
-def missing(name: str) -> RequestError:
-    """Return the error for a profile that does not exist."""
-    return RequestError(
-        ErrorCode.RESOURCE_NOT_FOUND,
-        f"there is no profile {name!r}: `broker profile list` shows those that exist",
-    )
+def profile_of(known: Profiles, name: str) -> Profile:
+    """Return the profile of a name; RequestError if it does not exist."""
+    if name not in known.profiles:
+        raise RequestError(
+            ErrorCode.RESOURCE_NOT_FOUND,
+            f"there is no profile {name!r}: `broker profile list` shows those that exist",
+        )
+    return known.profiles[name]

@@ -4,7 +4,7 @@ import click
 
 from broker.cli.completion import profile_names
 from broker.cli.frame import Session, verb
-from broker.cli.profile.rows import ProfileRow, missing, row
+from broker.cli.profile.rows import ProfileRow, profile_of, row
 from broker.cli.profiles import read_profiles
 from broker.model.errors import ErrorCode, RequestError
 
@@ -25,6 +25,4 @@ def command(session: Session, name: str | None) -> None:
             ErrorCode.RESOURCE_NOT_FOUND,
             "there is no current profile: create one with `broker profile create`",
         )
-    if chosen not in known.profiles:
-        raise missing(chosen)
-    session.write(row(chosen, known.profiles[chosen], known.current))
+    session.write(row(chosen, profile_of(known, chosen), known.current))

@@ -4,7 +4,7 @@ import click
 
 from broker.cli.completion import profile_names
 from broker.cli.frame import Session, dry_run, verb
-from broker.cli.profile.rows import ProfileRow, missing, row
+from broker.cli.profile.rows import ProfileRow, profile_of, row
 from broker.cli.profiles import Profiles, read_profiles, write_profiles
 
 
@@ -14,8 +14,7 @@ from broker.cli.profiles import Profiles, read_profiles, write_profiles
 def command(session: Session, name: str, dry_run: bool) -> None:
     """Make a profile the one that commands use."""
     known = read_profiles()
-    if name not in known.profiles:
-        raise missing(name)
+    profile = profile_of(known, name)
     if not dry_run:
         write_profiles(Profiles(name, known.profiles))
-    session.write(row(name, known.profiles[name], name))
+    session.write(row(name, profile, name))
