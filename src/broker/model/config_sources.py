@@ -22,8 +22,6 @@ from broker.model.settings import BROKER_SETTINGS
 COMMAND_LINE = "command line"
 PROPERTIES_SUFFIX = ".properties"
 _ENVIRONMENT_PREFIX = "BROKER_"
-# What commands read that are clients of a broker (cli/frame.py): a shell may have both.
-_OF_CLIENTS = frozenset({"BROKER_BOOTSTRAP_SERVER", "BROKER_COMMAND_CONFIG", "BROKER_PROFILE"})
 _KAFKA_PREFIX = "KAFKA_"
 # Kubernetes sets these in every container if a service is called "broker" or "kafka".
 _SERVICE_LINK = re.compile(r"[A-Z]+_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)\w*)?)")
@@ -111,11 +109,9 @@ def _from_overrides(overrides: Iterable[str], faults: list[str]) -> Iterator[Giv
 def _from_environment(environment: Mapping[str, str], faults: list[str]) -> Iterator[Given]:
     names = {environment_name(_ENVIRONMENT_PREFIX, name): name for name in BROKER_SETTINGS}
     for variable, text in environment.items():
-        if variable in _OF_CLIENTS or not variable.startswith(_ENVIRONMENT_PREFIX):
+        if not variable.startswith(_ENVIRONMENT_PREFIX) or variable in COMMAND_VARIABLES:
             continue
         if _SERVICE_LINK.fullmatch(variable):
-            continue
-        if variable in COMMAND_VARIABLES:
             continue
         if variable not in names:
             from broker.model.unused_settings import accepted_names  # noqa: PLC0415 - 290 names
