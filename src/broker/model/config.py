@@ -337,7 +337,7 @@ class Config(Values):
 
     def _entry(self, name: str) -> ConfigEntry:
         setting = find_broker_setting(name)
-        of_all = BROKER_SETTINGS.get(_setting_of(name), setting)
+        of_all = BROKER_SETTINGS.get(setting_of(name), setting)
         return ConfigEntry(
             setting.name,
             value_to_text(self.get(setting.name)),
@@ -377,7 +377,7 @@ def _wrong_principals(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
                 parse_principals(values.text(name))
             elif name == "polylog.audit.excluded.principals":
                 tuple(map(parse_principal, values.words(name)))
-            elif _setting_of(name) == "polylog.principal" and values.text_or_none(name):
+            elif setting_of(name) == "polylog.principal" and values.text_or_none(name):
                 parse_principal(values.text(name))
         except ConfigError as error:
             yield (name,), f"{name}: {error}"
@@ -668,7 +668,7 @@ def _dynamic_values(texts: Mapping[str, str], *, is_own: bool) -> dict[str, Valu
         if setting.is_dynamic_per_listener and not (setting.is_dynamic or is_for_listener):
             raise ConfigError(
                 f"{name} can be altered only for a listener of one broker, as"
-                f" {PREFIX}<name>.{_setting_of(name)}"
+                f" {PREFIX}<name>.{setting_of(name)}"
             )
         if setting.kind is Kind.PASSWORD:
             raise ConfigError(
@@ -695,7 +695,7 @@ def find_broker_setting(name: str) -> Setting:
     return per_listener_setting(name) or find_setting(name, BROKER_SETTINGS)
 
 
-def _setting_of(name: str) -> str:
+def setting_of(name: str) -> str:
     """Return the name of a setting without what makes it that of a listener or mechanism."""
     setting = name.removeprefix(PREFIX).partition(".")[2] if name.startswith(PREFIX) else name
     return setting if setting in BROKER_SETTINGS else setting.partition(".")[2]

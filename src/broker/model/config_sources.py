@@ -59,7 +59,7 @@ def given_texts(
     ignored: list[str] = []
     replaced: list[Given] = []
     given: list[Given] = []
-    for each, has_properties in ((kafka_properties, True), (file, is_properties(file))):
+    for each, has_properties in ((kafka_properties, True), (file, _is_properties(file))):
         in_file: dict[str, Given] = {}
         for found in _from_file(each, faults, is_properties=has_properties):
             if found.name in in_file:
@@ -85,7 +85,7 @@ def given_texts(
     return Sources([*given, *in_command], [*faults, *of_command], ignored, replaced)
 
 
-def is_properties(file: Path | None) -> bool:
+def _is_properties(file: Path | None) -> bool:
     """Whether a file has Kafka's format: its name says so."""
     return file is not None and file.suffix == PROPERTIES_SUFFIX
 

@@ -7,7 +7,7 @@ it says which value is in force and where it was given; without one it says what
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,9 +18,10 @@ from broker.model.config import (
     find_broker_setting,
     is_dynamic,
     read,
+    setting_of,
     value_to_text,
 )
-from broker.model.config_sources import given_texts, is_properties
+from broker.model.config_sources import given_texts
 from broker.model.errors import ConfigError
 from broker.model.group_config import GroupConfig
 from broker.model.listener import PREFIX
@@ -103,16 +104,6 @@ class Problem(NamedTuple):
     text: str
 
 
-class _Setting(NamedTuple):
-    """A setting under the name that was asked for."""
-
-    row: Setting
-    scopes: tuple[str, ...]
-    change: str
-    synonyms: tuple[str, ...] = ()
-    heirs: tuple[str, ...] = ()
-
-
 def explain(name: str, config: Config | None = None) -> Explanation:
     """Explain a setting of the broker, of listeners, topics or groups.
 
@@ -125,23 +116,7 @@ def explain(name: str, config: Config | None = None) -> Explanation:
         return main._replace(name=name, documentation=text, synonyms=(main.name,))
     if is_unused(name):
         return _explain_unused(name, config)
-    found = _found(name)
-    row = found.row
-    explanation = Explanation(
-        name=name,
-        scopes=found.scopes,
-        use="used" if row.applies else "stored",
-        documentation=row.documentation,
-        kind=row.kind.value,
-        unit=row.unit,
-        allowed=row.allowed,
-        default=value_to_text(row.default),
-        change=found.change,
-        origin_of_name="polylog" if name.startswith(_OWN) else "kafka",
-        synonyms=found.synonyms,
-        heirs=found.heirs,
-        kafka_default=row.kafka_default,
-    )
+    explanation = _explain_used(name)
     return explanation if config is None else _with_value(explanation, config)
 
 
@@ -178,7 +153,7 @@ def as_json(config: Config) -> str:
 
 def lint(path: Path) -> list[Problem]:
     """Check a configuration file, TOML or Kafka's properties, in the order of its lines."""
-    sources = given_texts([], {}, None, path) if is_properties(path) else given_texts([], {}, path)
+    sources = given_texts([], {}, path)
     reading = read(sources, os.environ)
     places = {**reading.start.not_used, **reading.start.origins}
     problems = [
@@ -201,7 +176,7 @@ def lint(path: Path) -> list[Problem]:
     return sorted(problems, key=lambda each: each.line)
 
 
-def _found(name: str) -> _Setting:
+def _explain_used(name: str) -> Explanation:
     row = BROKER_SETTINGS.get(name)
     if row is not None:
         scopes = ["broker"]
@@ -209,24 +184,42 @@ def _found(name: str) -> _Setting:
         scopes += ["mechanism"] if row.is_per_mechanism else []
         scopes += ["topic"] if name in TOPIC_SETTINGS else []
         heirs = tuple(each for each in (row.topic, row.group) if each)
-        return _Setting(row, tuple(scopes), _change(row), (), heirs)
+        return _of_row(row, scopes, _change(row), heirs=heirs)
     row = per_listener_setting(name)
     if row is not None:
-        main = next(each for each in (row.name, *_endings(name)) if each in BROKER_SETTINGS)
-        return _Setting(row, ("listener",), "running" if is_dynamic(row) else "start", (main,))
+        change = "running" if is_dynamic(row) else "start"
+        return _of_row(row, ["listener"], change, (setting_of(name),))
     for scope, views in (("topic", TOPIC_SETTINGS), ("group", GROUP_SETTINGS)):
         view = views.get(name)
         if view is not None:
             synonyms = tuple(each.name for each in view.synonyms)
-            return _Setting(view.setting, (scope,), "running", synonyms)
+            return _of_row(view.setting, [scope], "running", synonyms)
     keys = [*TOPIC_SETTINGS, *GROUP_SETTINGS]
     raise ConfigError(unknown(name, more=keys))
 
 
-def _endings(name: str) -> tuple[str, str]:
-    """Return a listener's setting without the listener, and without the mechanism after that."""
-    setting = name.removeprefix(PREFIX).partition(".")[2]
-    return setting, setting.partition(".")[2]
+def _of_row(
+    row: Setting,
+    scopes: Sequence[str],
+    change: str,
+    synonyms: tuple[str, ...] = (),
+    heirs: tuple[str, ...] = (),
+) -> Explanation:
+    return Explanation(
+        name=row.name,
+        scopes=tuple(scopes),
+        use="used" if row.applies else "stored",
+        documentation=row.documentation,
+        kind=row.kind.value,
+        unit=row.unit,
+        allowed=row.allowed,
+        default=value_to_text(row.default),
+        change=change,
+        origin_of_name="polylog" if row.name.startswith(_OWN) else "kafka",
+        synonyms=synonyms,
+        heirs=heirs,
+        kafka_default=row.kafka_default,
+    )
 
 
 def _change(row: Setting) -> str:

@@ -70,17 +70,9 @@ def _configured(file: Path | None, data_dir: Path | None) -> Iterator[Check]:
     from broker.cli.doctor import configuration  # noqa: PLC0415 - not for --help
     from broker.cli.doctor.directory import directory_checks  # noqa: PLC0415
     from broker.cli.start import configuration as read  # noqa: PLC0415
-    from broker.model.config_sources import is_properties  # noqa: PLC0415
 
-    kafka = file if file is not None and is_properties(file) else None
     try:
-        config = read(
-            file if kafka is None else None,
-            None if data_dir is None else str(data_dir),
-            None,
-            [],
-            kafka,
-        )
+        config = read(file, None if data_dir is None else str(data_dir), None, [])
     except ConfigError as error:
         fix = "`broker config explain NAME` explains a setting"
         yield Check("config", PROBLEM, "" if file is None else str(file), str(error), fix)
