@@ -5,19 +5,13 @@ import logging
 import os
 import resource
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from broker._native.kernel import heap
 from broker.cli.banner import banner
 from broker.model.clock import SystemClock
-from broker.model.config import (
-    Config,
-    find_broker_setting,
-    load,
-    split_words,
-    value_to_text,
-)
+from broker.model.config import Config, find_broker_setting, load, split_words, value_to_text
 from broker.model.config_sources import COMMAND_LINE, is_from
 from broker.model.errors import ConfigError
 from broker.model.listener import ListenerConfig
@@ -49,9 +43,7 @@ def configuration(
         options.append(f"listeners={','.join(listen)}")
     config = load(options, os.environ, file, kafka_properties)
     for each, option in ((file, "--config"), (kafka_properties, "--kafka-properties")):
-        if each is not None and _passwords(
-            config, (at for at in config.origins.values() if is_from(at, each))
-        ):
+        if each is not None and _passwords(config, str(each)):
             check_secret_file(each, option)
     return config
 
@@ -96,7 +88,7 @@ def run(config: Config) -> int:
             )
 
     _report(config)
-    for name in _passwords(config, [COMMAND_LINE]):
+    for name in _passwords(config, COMMAND_LINE):
         logging.getLogger(__name__).warning(
             "every user of this host can read a password of the command line, give it in a file:"
             " name=%s",
@@ -154,13 +146,12 @@ def _report(config: Config) -> None:
         log.warning("%s: name=%s", text, name)
 
 
-def _passwords(config: Config, origins: Iterable[str]) -> list[str]:
-    """Return the password settings that were given at one of these places."""
-    places = set(origins)
+def _passwords(config: Config, place: str) -> list[str]:
+    """Return the password settings that were given on the command line, or in a file."""
     return [
         name
         for name, each in config.origins.items()
-        if each in places and find_broker_setting(name).kind is Kind.PASSWORD
+        if is_from(each, place) and find_broker_setting(name).kind is Kind.PASSWORD
     ]
 
 

@@ -20,7 +20,6 @@ from broker.model.given import (
 from broker.model.settings import BROKER_SETTINGS
 
 COMMAND_LINE = "command line"
-PROPERTIES_SUFFIX = ".properties"
 _ENVIRONMENT_PREFIX = "BROKER_"
 _KAFKA_PREFIX = "KAFKA_"
 # Kubernetes sets these in every container if a service is called "broker" or "kafka".
@@ -68,31 +67,28 @@ def given_texts(
         given += in_file.values()
     of_command: list[str] = []
     in_command = list(_from_overrides(overrides, of_command))
-    if any(variable.startswith(_KAFKA_PREFIX) for variable in environment):
+    of_kafka = {
+        variable: text
+        for variable, text in environment.items()
+        if variable.startswith(_KAFKA_PREFIX) and not _SERVICE_LINK.fullmatch(variable)
+    }
+    if of_kafka:
         from broker.model.kafka_environment import read_variables  # noqa: PLC0415 - rarely needed
 
         has_listeners = any(each.name == "listeners" for each in (*given, *in_command))
-        of_kafka = {
-            variable: text
-            for variable, text in environment.items()
-            if variable.startswith(_KAFKA_PREFIX) and not _SERVICE_LINK.fullmatch(variable)
-        }
-        read = read_variables(of_kafka, has_listeners=has_listeners)
-        given += read.given
-        faults += read.faults
-        ignored += read.ignored
+        given += read_variables(of_kafka, faults, ignored, has_listeners=has_listeners)
     given += _from_environment(environment, faults)
     return Sources([*given, *in_command], [*faults, *of_command], ignored, replaced)
 
 
 def _is_properties(file: Path | None) -> bool:
     """Whether a file has Kafka's format: its name says so."""
-    return file is not None and file.suffix == PROPERTIES_SUFFIX
+    return file is not None and file.suffix == ".properties"
 
 
-def is_from(origin: str, file: Path) -> bool:
-    """Whether a value with this origin was given in a file."""
-    return origin == str(file) or origin.startswith(f"{file}:")
+def is_from(origin: str, place: str) -> bool:
+    """Whether a value with this origin was given on the command line, or in a file."""
+    return origin == place or origin.startswith(f"{place}:")
 
 
 def _from_overrides(overrides: Iterable[str], faults: list[str]) -> Iterator[Given]:

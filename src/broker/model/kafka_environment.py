@@ -13,7 +13,7 @@ variables that resemble no setting: programs beside the broker may have them.
 
 import re
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from broker.model.given import Given, environment_name, nearest_name
 from broker.model.listener import PREFIX, SEPARATOR
@@ -35,22 +35,17 @@ _OF_IMAGES: Final = re.compile(
 _MISTAKE: Final = 0.85
 
 
-class Variables(NamedTuple):
-    """The settings in variables, errors, and variables that are not read."""
-
-    given: list[Given]
-    faults: list[str]
-    ignored: list[str]
-
-
-def read_variables(environment: Mapping[str, str], *, has_listeners: bool) -> Variables:
-    """Read the variables of an environment, which all begin with KAFKA_.
+def read_variables(
+    environment: Mapping[str, str], faults: list[str], ignored: list[str], *, has_listeners: bool
+) -> list[Given]:
+    """Return the settings in the variables of an environment, which all begin with KAFKA_.
 
     As in Confluent's images, listeners follow from advertised ones, on all addresses, if they are
-    given nowhere, for which `has_listeners` stands.
+    given nowhere, for which `has_listeners` stands. Errors and variables that are not read are
+    appended to the lists.
     """
     names = {environment_name("", name): name for name in accepted_names()}
-    read = Variables([], [], [])
+    given: list[Given] = []
     words = environment.get("KAFKA_CFG_LISTENERS", environment.get("KAFKA_LISTENERS", ""))
     # Bitnami's form comes last: it precedes.
     for variable in sorted(environment, key=lambda each: each.startswith(_BITNAMI_PREFIX)):
@@ -59,16 +54,16 @@ def read_variables(environment: Mapping[str, str], *, has_listeners: bool) -> Va
         rest = variable.removeprefix(prefix)
         name = names.get(rest) or _other_name(rest, words)
         if name:
-            read.given.append(Given(name, text, f"environment {variable}"))
+            given.append(Given(name, text, f"environment {variable}"))
         elif _OF_IMAGES.fullmatch(variable):
-            read.ignored.append(variable)
+            ignored.append(variable)
         elif hint := nearest_name(rest, names, before=prefix, cutoff=_MISTAKE):
-            read.faults.append(f"environment: {variable} is not a setting{hint}")
+            faults.append(f"environment: {variable} is not a setting{hint}")
         else:
-            read.ignored.append(variable)
+            ignored.append(variable)
     if not has_listeners and not words:
-        read.given.extend(_listeners(read.given))
-    return read
+        given += _listeners(given)
+    return given
 
 
 def _other_name(rest: str, listeners: str) -> str:
