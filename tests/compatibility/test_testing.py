@@ -340,7 +340,7 @@ def test_the_fixtures_own_requests_are_never_hit(fresh: Broker) -> None:
 
 
 def test_wrong_names_are_refused_with_the_nearest_ones(fresh: Broker) -> None:
-    with pytest.raises(ValueError, match=r"'Produced'; Produce\?"):
+    with pytest.raises(ValueError, match=r"'Produced'; did you mean Produce\?"):
         fresh.faults.error("Produced", "NOT_LEADER_OR_FOLLOWER")
     with pytest.raises(ValueError, match="no error named"):
         fresh.faults.error("Produce", "NOT_THE_LEADER")

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any, Final, Literal, Protocol, Self
 
 from broker import codec
+from broker.model.given import nearest_name
 from broker.testing import refusals
 
 _APIS: Final = {name: key for key, name in codec.API_KEYS.items()}
@@ -191,8 +191,5 @@ def _name(api: str) -> str:
 def _key(api: str) -> int:
     key = _APIS.get(api)
     if key is None:
-        nearest = get_close_matches(api, _APIS, 1)
-        raise ValueError(
-            f"Kafka has no API named {api!r}" + (f"; {nearest[0]}?" if nearest else "")
-        )
+        raise ValueError(f"Kafka has no API named {api!r}{nearest_name(api, _APIS)}")
     return key

@@ -6,7 +6,7 @@ one, requests take the same way as in production.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, NamedTuple
 
 from broker._native.protocols.kafka.protocol import Kafka as NativeKafka
 from broker.codec import schema
@@ -21,8 +21,13 @@ from broker.protocols.kafka.table import APIS
 from broker.testing import refusals
 from broker.testing.rules import AFTER, BEFORE, DURING, Place, Rule, Rules, hit
 
-_METADATA: Final = 3
-_FETCH: Final = 1
+
+class _Head(NamedTuple):
+    """What a request has before its fields."""
+
+    operation: int
+    version: int
+    client_id: str | None
 
 
 class FaultyKafka(Kafka):
@@ -70,11 +75,11 @@ class FaultyKafka(Kafka):
         found = hit(concerning, list(self._places(operation, request)))
         if not found:
             return super().handle(operation, version, client_id, body, session)
-        return self._hit(found, (operation, version, client_id), request, session)
+        return self._hit(found, _Head(operation, version, client_id), request, session)
 
     def _places(self, operation: int, request: dict[str, Any]) -> "list[Place]":
         wanted = list(refusals.places(request, self._name_of))
-        if operation == _METADATA and not wanted:  # all topics
+        if operation == refusals.METADATA and not wanted:  # all topics
             wanted = [(each.name, None) for each in self._broker.topics]
         return wanted
 
@@ -85,11 +90,7 @@ class FaultyKafka(Kafka):
             return ""
 
     async def _hit(
-        self,
-        rules: list[Rule],
-        head: tuple[int, int, str | None],
-        request: dict[str, Any],
-        session: Session,
+        self, rules: list[Rule], head: _Head, request: dict[str, Any], session: Session
     ) -> Immediate:
         """Answer a request that is hit."""
         await asyncio.sleep(max(each.latency_ms for each in rules) / 1000)
@@ -107,59 +108,56 @@ class FaultyKafka(Kafka):
             raise PeerError("disconnected by a test")
         return answer
 
-    async def _served(
-        self, head: tuple[int, int, str | None], request: dict[str, Any], session: Session
-    ) -> Immediate:
-        operation, version, client_id = head
-        body = schema.request(operation).encode(version, request)
-        reply = super().handle(operation, version, client_id, body, session)
+    async def _served(self, head: _Head, request: dict[str, Any], session: Session) -> Immediate:
+        body = schema.request(head.operation).encode(head.version, request)
+        reply = super().handle(*head, body, session)
         if isinstance(reply, Deferred):
             await reply.future
             return reply.answer()
         return reply if isinstance(reply, (bytes, Answer)) else await reply
 
     async def _refused(
-        self,
-        rule: Rule,
-        head: tuple[int, int, str | None],
-        request: dict[str, Any],
-        session: Session,
+        self, rule: Rule, head: _Head, request: dict[str, Any], session: Session
     ) -> Immediate:
         """Answer with an error what the rule hits, and serve the rest."""
         operation, version, _ = head
-        if operation == _METADATA:
-            return await self._rewritten(rule, head, request, session)
-        message = schema.response(operation)
+        if operation == refusals.METADATA:  # it is served whole, as it changes nothing
+            is_whole = rule.partition is None
+            return await self._changed(
+                head,
+                request,
+                session,
+                lambda fields: refusals.rewritten(
+                    fields, rule.hits_place, rule.error, is_whole=is_whole
+                ),
+            )
         if not rule.has_place:
             return _encoded(operation, version, request, rule.error)
         wrong, right = refusals.split(request, rule.hits_place, self._name_of)
         if not list(refusals.places(right, self._name_of)):
             return _encoded(operation, version, wrong, rule.error)
-        if operation == _FETCH:
+        if operation == refusals.FETCH:
             right["max_wait_ms"] = 0  # the error is not kept waiting
-        served = await self._served(head, right, session)
-        if not isinstance(served, bytes):
-            return served
-        fields, _ = message.decode(version, served)
         refused = refusals.refusal(operation, version, wrong, rule.error)
         assert refused is not None  # what has partitions has a place for their errors
-        return message.encode(version, refusals.merged(fields, refused))
+        return await self._changed(
+            head, right, session, lambda fields: refusals.merged(fields, refused)
+        )
 
-    async def _rewritten(
+    async def _changed(
         self,
-        rule: Rule,
-        head: tuple[int, int, str | None],
+        head: _Head,
         request: dict[str, Any],
         session: Session,
+        change: Callable[[refusals.Fields], refusals.Fields],
     ) -> Immediate:
-        """Serve a request that changes nothing, and put the error into the response."""
-        operation, version, _ = head
+        """Serve a request, and change its response."""
         served = await self._served(head, request, session)
         if not isinstance(served, bytes):
             return served
-        fields, _ = schema.response(operation).decode(version, served)
-        refusals.rewrite(fields, rule.hits_place, rule.error, whole=rule.partition is None)
-        return schema.response(operation).encode(version, fields)
+        message = schema.response(head.operation)
+        fields, _ = message.decode(head.version, served)
+        return message.encode(head.version, change(fields))
 
 
 def _encoded(operation: int, version: int, request: dict[str, Any], code: int) -> Immediate:

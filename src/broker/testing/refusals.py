@@ -14,10 +14,10 @@ from broker.testing.rules import Place
 
 Fields = dict[str, Any]
 
+FETCH: Final = 1
+METADATA: Final = 3
 _CODE: Final = "error_code"
 _CODES: Final = (_CODE, "partition_error_code")  # the second: of AddPartitionsToTxn, before v4
-_FETCH: Final = 1
-_METADATA: Final = 3
 _TOPICS: Final = ("topics", "topic_data", "responses")
 _PARTITIONS: Final = ("partitions", "partition_data", "partition_responses")
 # What one thing is called in requests and responses.
@@ -32,7 +32,7 @@ NameOf = Callable[[bytes], str]  # of a topic's id; empty: there is no such topi
 
 def has_partitions(api_key: int) -> bool:
     """Whether errors can be answered to a topic or partition of an API's requests."""
-    if api_key == _METADATA:
+    if api_key == METADATA:
         return True
     return any(
         topics.name in _TOPICS and any(each.name in _PARTITIONS for each in topics.fields)
@@ -85,22 +85,25 @@ def merged(served: Fields, refused: Fields) -> Fields:
     return {**served, key: topics}
 
 
-def rewrite(response: Fields, is_hit: Callable[[Place], bool], code: int, *, whole: bool) -> None:
-    """Set the error code of the topics or partitions of a served response that are hit."""
+def rewritten(
+    response: Fields, is_hit: Callable[[Place], bool], code: int, *, is_whole: bool
+) -> Fields:
+    """Return a served response with the error code in its topics or partitions that are hit."""
     for topic in _listed(response, _TOPICS):
         name = str(topic.get("name") or "")
-        if whole and is_hit((name, None)):
+        if is_whole and is_hit((name, None)):
             topic[_CODE] = code
-        elif not whole:
+        elif not is_whole:
             for each in _listed(topic, _PARTITIONS):
                 if is_hit((name, _number(each))):
                     each[_CODE] = code
+    return response
 
 
 def refusal(api_key: int, version: int, request: Fields, code: int) -> Fields | None:
     """Return the response with an error for all that a request wants; None: it has no place."""
     definitions = schema.response(api_key).fields
-    return _answer(definitions, version, request, code, skips=api_key == _FETCH)
+    return _answer(definitions, version, request, code, skips=api_key == FETCH)
 
 
 def _answer(
