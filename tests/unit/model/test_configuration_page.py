@@ -25,9 +25,10 @@ def test_the_page_is_what_the_tool_writes() -> None:
     assert writer.text() == PAGE
 
 
-@pytest.mark.parametrize("name", [*BROKER_SETTINGS, *GROUP_SETTINGS, *sorted(UNUSED_SETTINGS)])
-def test_the_page_has_every_setting(name: str) -> None:
-    assert f"`{name}`" in PAGE
+def test_the_page_has_every_setting() -> None:
+    names = [*BROKER_SETTINGS, *GROUP_SETTINGS, *UNUSED_SETTINGS]
+
+    assert [name for name in names if f"`{name}`" not in PAGE] == []
 
 
 @pytest.mark.parametrize(("language", "suffix"), [("toml", ".toml"), ("properties", ".properties")])

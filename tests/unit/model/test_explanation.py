@@ -11,6 +11,8 @@ from broker.model.explanation import as_json, explain, explain_all, lint
 from broker.model.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 from broker.model.unused_settings import UNUSED_SETTINGS
 
+DEFAULTS = load()
+
 
 def given(tmp_path: Path, text: str) -> Config:
     """Load a file of Kafka's."""
@@ -25,7 +27,7 @@ def given(tmp_path: Path, text: str) -> Config:
 )
 def test_every_setting_is_explained_with_and_without_a_configuration(name: str) -> None:
     alone = explain(name)
-    in_force = explain(name, load())
+    in_force = explain(name, DEFAULTS)
 
     assert alone.documentation.endswith(".")
     assert alone.allowed
