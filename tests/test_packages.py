@@ -129,7 +129,7 @@ def test_the_release_runs_what_the_repository_has() -> None:
 
 
 @pytest.mark.client
-@pytest.mark.slow("builds a wheel, and installs it with its dependencies")
+@pytest.mark.slow("makes a wheel of the build that is there, and installs it with its dependencies")
 def test_a_wheel_is_small_and_its_broker_works_in_an_empty_environment(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:

@@ -3,8 +3,10 @@
     python -m tools.wheels [--python PROGRAM]... [--out dist] [--twice]
 
 For each interpreter: a wheel is built, repaired for older systems by auditwheel, installed into an
-empty environment with nothing beside it, and its broker stores and returns a record. `--twice`
-builds it once more from a copy of the sources in another folder: the bytes must be the same.
+empty environment with nothing beside it, and its broker stores and returns a record. The wheel of
+the interpreter of `make build` is made of the objects that are there, so that only what has changed
+is compiled. `--twice` builds it once more from a copy of the sources in another folder: the bytes
+must be the same.
 
 Two builds of the same sources give the same bytes because SOURCE_DATE_EPOCH (the time of the last
 commit, unless it is set) is the time of every file in the archive, and because CMakeLists.txt keeps
@@ -24,6 +26,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 WORK: Final = ROOT / "build" / "wheels"
+OBJECTS: Final = ROOT / "build" / "release"  # of `make build`
 BYTES_MAX: Final = 15 << 20  # what a user waits for at most
 COPIED: Final = ("src", "docs", "tools", "CMakeLists.txt", "pyproject.toml", "LICENSE", "NOTICE")
 
@@ -53,9 +56,12 @@ def build(python: str, sources: Path, out: Path) -> Path:
     built, repaired = work / "built", work / "repaired"
     for each in (built, repaired):
         shutil.rmtree(each, ignore_errors=True)
-    pip = [f"{environment}/bin/python", "-m", "pip", "--disable-pip-version-check", "wheel"]
+    builder, objects = f"{environment}/bin/python", work / "objects"
+    if sources == ROOT and _has_built(python):
+        builder, objects = python, OBJECTS
+    pip = [builder, "-m", "pip", "--disable-pip-version-check", "wheel"]
     options = ["--quiet", "--no-build-isolation", "--no-deps", "--wheel-dir", str(built)]
-    settings = [f"--config-settings=build-dir={work}/objects"]
+    settings = [f"--config-settings=build-dir={objects}"]
     programs = {"PATH": f"{environment}/bin:{os.environ['PATH']}", "SOURCE_DATE_EPOCH": epoch()}
     _run([*pip, *options, *settings, str(sources)], programs)
     [wheel] = built.glob("*.whl")
@@ -110,6 +116,12 @@ def epoch() -> str:
     """Return SOURCE_DATE_EPOCH: as it is set, else the time of the last commit."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     return given or _run(["git", "-C", str(ROOT), "log", "-1", "--format=%ct"])
+
+
+def _has_built(python: str) -> bool:
+    """Whether the objects of `make build` are of an interpreter."""
+    cache = OBJECTS / "CMakeCache.txt"
+    return cache.exists() and f"\nPython_EXECUTABLE:PATH={python}\n" in cache.read_text()
 
 
 def _build_environment(python: str, folder: Path) -> Path:
