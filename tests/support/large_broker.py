@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import broker
 from broker._native.log.topic_table import TopicTable
@@ -45,6 +45,11 @@ from broker.protocols.base import Answer, Deferred
 from tests.support.fakes import FakeBroker, batch
 from tests.support.memory_log import MemoryLog
 
+_ResultT = TypeVar("_ResultT")
+
+# Of a turn: 1 to 2 ms. How many lines of Python something executes does not depend on the machine;
+# native work has its own limits (tests/native/messages/test_schema_steps.py).
+LINES_PER_TURN_MAX = 20_000
 _PACKAGE = str(Path(broker.__file__).parent)
 _SUBSCRIPTION = encode_subscription(
     1, {"topics": ["topic-00000"], "user_data": None, "owned_partitions": []}
@@ -552,6 +557,36 @@ class Lines:
         if event == "line":
             self.count += 1
         return self._line
+
+
+class LineLoop(TurnLoop):
+    """A loop whose turns cost what they execute of the broker's Python, in lines."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.lines = Lines()
+        super().__init__(lambda: self.lines.count)
+
+    def measure(self, work: Awaitable[_ResultT]) -> _ResultT:
+        """Return the result of some work; `turns` has what it cost."""
+        self.turns.clear()
+        self.lines.begin()
+        try:
+            return self.run_until_complete(work)
+        finally:
+            self.lines.end()
+
+    def end(self) -> None:
+        """End the broker's background work, and the loop."""
+        self.run_until_complete(_end_of_tasks())
+        self.close()
+
+
+async def _end_of_tasks() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def processor_ns() -> int:

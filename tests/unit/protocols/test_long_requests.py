@@ -5,7 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.large_broker import LargeBroker, Lines, LongRequest, Size, TurnLoop, requests
+from tests.support.large_broker import (
+    LINES_PER_TURN_MAX,
+    LargeBroker,
+    LineLoop,
+    LongRequest,
+    Size,
+    requests,
+)
 
 SIZE = Size(
     topics=500,
@@ -17,54 +24,32 @@ SIZE = Size(
     transactional_ids=500,
     named=4_000,
 )
-# 1 to 2 ms. How many lines of Python a request executes does not depend on the machine; native work
-# has its own limits (tests/native/messages/test_schema_steps.py).
-LINES_PER_TURN_MAX = 20_000
 
 
 @pytest.fixture(scope="module")
-def lines() -> Lines:
-    return Lines()
-
-
-@pytest.fixture(scope="module")
-def loop(lines: Lines) -> Iterator[TurnLoop]:
-    loop = TurnLoop(lambda: lines.count)
+def loop() -> Iterator[LineLoop]:
+    loop = LineLoop()
     yield loop
-    loop.run_until_complete(end_of_tasks())
-    loop.close()
-
-
-async def end_of_tasks() -> None:
-    """End the broker's background work."""
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    loop.end()
 
 
 @pytest.fixture(scope="module")
-def broker(loop: TurnLoop) -> LargeBroker:
+def broker(loop: LineLoop) -> LargeBroker:
     broker = LargeBroker(SIZE)
     loop.run_until_complete(broker.fill())
     return broker
 
 
 @pytest.fixture(scope="module")
-def authorizing_broker(loop: TurnLoop) -> LargeBroker:
+def authorizing_broker(loop: LineLoop) -> LargeBroker:
     broker = LargeBroker(SIZE)
     loop.run_until_complete(broker.fill())
     loop.run_until_complete(broker.authorize())
     return broker
 
 
-def serve(broker: LargeBroker, loop: TurnLoop, lines: Lines, request_: LongRequest) -> None:
-    loop.turns.clear()
-    lines.begin()
-    try:
-        answer = loop.run_until_complete(broker.serve(request_))
-    finally:
-        lines.end()
+def serve(broker: LargeBroker, loop: LineLoop, request_: LongRequest) -> None:
+    answer = loop.measure(broker.serve(request_))
 
     assert len(answer) > request_.answer_bytes_min
     assert max(loop.turns) <= LINES_PER_TURN_MAX
@@ -72,21 +57,21 @@ def serve(broker: LargeBroker, loop: TurnLoop, lines: Lines, request_: LongReque
 
 @pytest.mark.parametrize("request_", requests(SIZE), ids=lambda each: each.name)
 def test_no_turn_of_the_loop_is_longer_than_a_step(
-    broker: LargeBroker, loop: TurnLoop, lines: Lines, request_: LongRequest
+    broker: LargeBroker, loop: LineLoop, request_: LongRequest
 ) -> None:
-    serve(broker, loop, lines, request_)
+    serve(broker, loop, request_)
 
 
 @pytest.mark.parametrize("request_", requests(SIZE), ids=lambda each: each.name)
 def test_no_turn_is_longer_where_a_client_may_do_only_what_entries_allow(
-    authorizing_broker: LargeBroker, loop: TurnLoop, lines: Lines, request_: LongRequest
+    authorizing_broker: LargeBroker, loop: LineLoop, request_: LongRequest
 ) -> None:
     loop.run_until_complete(authorizing_broker.forget_decisions())
-    serve(authorizing_broker, loop, lines, request_)
+    serve(authorizing_broker, loop, request_)
 
 
 def test_turns_are_no_longer_with_many_concurrent_requests(
-    broker: LargeBroker, loop: TurnLoop, lines: Lines
+    broker: LargeBroker, loop: LineLoop
 ) -> None:
     """The first step of each is made on arrival, so they arrive in different turns here."""
     names = ("ListOffsets", "OffsetForLeaderEpoch", "ElectLeaders", "Cursus LIST_OFFSETS")
@@ -100,18 +85,13 @@ def test_turns_are_no_longer_with_many_concurrent_requests(
                 await asyncio.sleep(0)
         await asyncio.gather(*serving)
 
-    loop.turns.clear()
-    lines.begin()
-    try:
-        loop.run_until_complete(serve_all())
-    finally:
-        lines.end()
+    loop.measure(serve_all())
 
     assert max(loop.turns) <= 2 * LINES_PER_TURN_MAX
 
 
 def test_concurrent_requests_for_all_topics_share_one_response(
-    broker: LargeBroker, loop: TurnLoop, lines: Lines
+    broker: LargeBroker, loop: LineLoop
 ) -> None:
     [wanted] = [each for each in requests(SIZE) if each.name == "Metadata of all topics"]
 
@@ -120,13 +100,8 @@ def test_concurrent_requests_for_all_topics_share_one_response(
 
     def lines_of(count: int) -> int:
         broker.topics.registry.version += 1  # no cached answer counts
-        before = lines.count
-        lines.begin()
-        try:
-            answers = loop.run_until_complete(serve(count))
-        finally:
-            lines.end()
+        answers = loop.measure(serve(count))
         assert len(set(answers)) == 1
-        return lines.count - before
+        return sum(loop.turns)
 
     assert lines_of(100) < 2 * lines_of(1)

@@ -14,7 +14,7 @@ from broker.core.metrics.counters import Counters
 from broker.core.metrics.pages import Pages
 from broker.core.metrics.registry import METRICS
 from broker.core.topics.rules import NewTopic
-from tests.support.large_broker import LargeBroker, Lines, Size, TurnLoop
+from tests.support.large_broker import LINES_PER_TURN_MAX, LargeBroker, LineLoop, Size
 
 SIZE = Size(
     topics=300,
@@ -26,7 +26,6 @@ SIZE = Size(
     transactional_ids=200,
     named=4_000,
 )
-LINES_PER_TURN_MAX = 20_000  # 1 to 2 ms, as in tests/unit/protocols/test_long_requests.py
 TIMES = ((0,) * 20, 0)
 
 
@@ -56,22 +55,14 @@ def sources() -> Sources:
 
 
 @pytest.fixture(scope="module")
-def lines() -> Lines:
-    return Lines()
-
-
-@pytest.fixture(scope="module")
-def loop(lines: Lines) -> Iterator[TurnLoop]:
-    loop = TurnLoop(lambda: lines.count)
+def loop() -> Iterator[LineLoop]:
+    loop = LineLoop()
     yield loop
-    for task in asyncio.all_tasks(loop):
-        task.cancel()
-    loop.run_until_complete(asyncio.sleep(0))
-    loop.close()
+    loop.end()
 
 
 @pytest.fixture(scope="module")
-def broker(loop: TurnLoop) -> LargeBroker:
+def broker(loop: LineLoop) -> LargeBroker:
     broker = LargeBroker(SIZE)
     loop.run_until_complete(broker.fill())
     return broker
@@ -89,18 +80,13 @@ def pages_of(broker: LargeBroker, monkeypatch: pytest.MonkeyPatch) -> Pages:
 @pytest.mark.parametrize("is_all", [False, True])
 def test_no_turn_of_the_loop_is_longer_than_a_step(
     broker: LargeBroker,
-    loop: TurnLoop,
-    lines: Lines,
+    loop: LineLoop,
     monkeypatch: pytest.MonkeyPatch,
     is_all: bool,
 ) -> None:
     made = pages_of(broker, monkeypatch)
-    loop.turns.clear()
-    lines.begin()
-    try:
-        page = loop.run_until_complete(made.page(is_all=is_all, is_open=False))
-    finally:
-        lines.end()
+
+    page = loop.measure(made.page(is_all=is_all, is_open=False))
 
     assert max(loop.turns) <= LINES_PER_TURN_MAX
     assert sum(loop.turns) > 2 * LINES_PER_TURN_MAX, "it is long enough for steps"
@@ -111,7 +97,7 @@ def test_no_turn_of_the_loop_is_longer_than_a_step(
 
 
 def test_those_who_ask_at_once_get_one_page_and_it_is_forgotten(
-    broker: LargeBroker, loop: TurnLoop, monkeypatch: pytest.MonkeyPatch
+    broker: LargeBroker, loop: LineLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = pages_of(broker, monkeypatch)
 
@@ -127,7 +113,7 @@ def test_those_who_ask_at_once_get_one_page_and_it_is_forgotten(
 
 
 def test_what_has_no_series_is_counted(
-    broker: LargeBroker, loop: TurnLoop, monkeypatch: pytest.MonkeyPatch
+    broker: LargeBroker, loop: LineLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "PARTITION_SERIES_MAX", 10)
     monkeypatch.setattr(limits, "GROUP_SERIES_MAX", 10)
@@ -148,7 +134,7 @@ def test_what_has_no_series_is_counted(
 
 
 def test_the_totals_of_a_broker_do_not_fall_when_a_topic_is_deleted(
-    broker: LargeBroker, loop: TurnLoop
+    broker: LargeBroker, loop: LineLoop
 ) -> None:
     collector = Collector(broker.broker, Counters(), sources())
 
