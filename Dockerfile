@@ -1,4 +1,6 @@
-# docker build -t polylog . && docker run -p 127.0.0.1:9092:9092 -v data:/data polylog
+# docker build -t polylog .
+# docker run -p 127.0.0.1:9092:9092 -v data:/data -e BROKER_POLYLOG_INSECURE=true \
+#     -e BROKER_ADVERTISED_LISTENERS=localhost:9092 polylog
 #
 # The first stage builds a wheel, the second has nothing but Python and what the wheel needs. The root
 # may be read-only (--read-only): only /data is written. `docker stop` sends SIGTERM, after which the

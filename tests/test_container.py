@@ -116,10 +116,22 @@ def test_the_composition_of_the_repository_is_the_one_that_is_generated() -> Non
     assert (ROOT / "compose.yaml").read_text() == COMPOSE
 
 
-def test_settings_of_the_composition_are_read_by_the_broker(tmp_path: Path) -> None:
+def composed() -> dict[str, str]:
+    """Return the variables of the composition."""
     [block] = re.findall(r"environment:\n((?:      .*\n)+)", COMPOSE)
-    settings = dict(re.findall(r"^ +(BROKER_\w+): \"?([^\"\n]+)\"?$", block, re.MULTILINE))
-    settings = {name: re.sub(r"\$\{\w+:-(.*)\}", r"\1", each) for name, each in settings.items()}
+    settings = re.findall(r"^ +(BROKER_\w+): \"?([^\"\n]+)\"?$", block, re.MULTILINE)
+    return {name: re.sub(r"\$\{\w+:-(.*)\}", r"\1", each) for name, each in settings}
+
+
+def told() -> dict[str, str]:
+    """Return the variables of the command in the comment of the Dockerfile."""
+    return dict(re.findall(r"^#.* -e (\w+)=(\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("settings", [composed(), told()], ids=["compose.yaml", "Dockerfile"])
+def test_variables_of_the_container_are_read_by_the_broker(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
     arguments = [each.replace("/data", str(tmp_path)) for each in command_line()]
 
     done = subprocess.run(

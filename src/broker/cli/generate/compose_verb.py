@@ -7,7 +7,8 @@ from broker.cli.frame import Session, verb
 # compose.yaml in the repository is this text; a test compares them.
 COMPOSE: Final = """\
 # One broker whose records stay in the volume `data`. First: docker build -t polylog .
-# Other machines connect to the published port of this host, by the name in ADVERTISED.
+# Clients of this host connect to localhost:9092. For other machines, publish the port to them and
+# name this host in ADVERTISED.
 services:
   broker:
     image: polylog
