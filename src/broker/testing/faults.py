@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 from broker import codec
 from broker.model.given import nearest_name
 from broker.testing import refusals
-
-_APIS: Final = {name: key for key, name in codec.API_KEYS.items()}
 
 
 class Steered(Protocol):
@@ -189,7 +187,8 @@ def _name(api: str) -> str:
 
 
 def _key(api: str) -> int:
-    key = _APIS.get(api)
-    if key is None:
-        raise ValueError(f"Kafka has no API named {api!r}{nearest_name(api, _APIS)}")
-    return key
+    for key, name in codec.API_KEYS.items():
+        if name == api:
+            return key
+    nearest = nearest_name(api, codec.API_KEYS.values())
+    raise ValueError(f"Kafka has no API named {api!r}{nearest}")
