@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
@@ -70,11 +71,15 @@ class Record(NamedTuple):
     headers: list[tuple[bytes, bytes | None]]
 
 
-class _Process(NamedTuple):
-    """A broker's process, and the socket that steers it."""
+@dataclass
+class _Process:
+    """A broker's process, the socket that steers it, and the fixture's connections to it."""
 
     pid: int
     control: socket.socket
+    pool: Pool = field(default_factory=lambda: Pool(SystemClock()))
+    received: bytes = b""  # of the next answer
+    is_paused: bool = False
 
 
 class Broker:
@@ -102,11 +107,8 @@ class Broker:
         self._settings = {**DEFAULTS, **{key: str(each) for key, each in (settings or {}).items()}}
         self._launcher: Launcher | None = None
         self._port_holder, self._port = _held_port()
-        self._control: socket.socket | None = None
-        self._received = b""
-        self._pid = 0
+        self._process: _Process | None = None
         self._spare: _Process | None = None  # for the next reset
-        self._is_paused = False
         self._data_number = 0
         self._is_closed = False
         self.folder = Path()
@@ -139,7 +141,7 @@ class Broker:
 
     def start(self) -> None:
         """Start it, with the data of its last run; returns when it accepts clients."""
-        if self._pid:
+        if self._process is not None:
             raise TestingError("the broker is running already")
         if self._is_closed:
             raise TestingError("the broker is closed: make another one")
@@ -148,7 +150,7 @@ class Broker:
             self.folder = self._launcher.new_folder()
         self._use(self._fork(self._launcher, self.data_dir))
 
-    def _fork(self, launched: Launcher, data_dir: Path, *, is_spare: bool = False) -> "_Process":
+    def _fork(self, launched: Launcher, data_dir: Path, *, is_spare: bool = False) -> _Process:
         """Start a process; a spare one opens its data and waits before it listens."""
         settings = {
             "listeners": self.bootstrap_servers,
@@ -170,14 +172,12 @@ class Broker:
             control.close()
             raise
 
-    def _use(self, process: "_Process") -> None:
+    def _use(self, process: _Process) -> None:
         """Wait until a process accepts clients."""
-        self._pid, self._control = process
-        self._received = b""
+        self._process = process
         self.run_number += 1
-        self._pool = Pool(SystemClock())
         try:
-            self._answer()
+            self._answer(process)
         except BaseException:
             self.kill()
             raise
@@ -186,16 +186,17 @@ class Broker:
     def stop(self) -> int:
         """Stop it as an operator does; return its exit code."""
         self.resume()
-        if self._pid:
-            os.kill(self._pid, signal.SIGTERM)
-            self._await_end()
-        return self._reap()
+        if self._process is None:
+            return 0
+        os.kill(self._process.pid, signal.SIGTERM)
+        _await_end(self._process)
+        return self._reap(self._process)
 
     def kill(self) -> None:
         """End it at once, as kill -9 does; its data stays."""
-        if self._pid:
-            os.kill(self._pid, signal.SIGKILL)
-        self._reap()
+        if self._process is not None:
+            os.kill(self._process.pid, signal.SIGKILL)
+            self._reap(self._process)
 
     def restart(self) -> None:
         """Stop it and start it again on the same port and data."""
@@ -233,22 +234,21 @@ class Broker:
         if self._launcher is not None and self._launcher.is_usable:
             if self._spare is not None:
                 os.kill(self._spare.pid, signal.SIGKILL)
-                self._spare.control.close()
-                self._launcher.wait(self._spare.pid)
+                self._reap(self._spare)
             self._launcher.remove(self.folder)
         self._port_holder.close()
 
     def pause(self) -> None:
         """Let it hang: connections stay open, and nothing is answered until `resume`."""
-        if self._pid:
-            os.kill(self._pid, signal.SIGSTOP)
-            self._is_paused = True
+        if self._process is not None:
+            os.kill(self._process.pid, signal.SIGSTOP)
+            self._process.is_paused = True
 
     def resume(self) -> None:
         """Let it go on after `pause`."""
-        if self._pid:
-            os.kill(self._pid, signal.SIGCONT)
-        self._is_paused = False
+        if self._process is not None:
+            os.kill(self._process.pid, signal.SIGCONT)
+            self._process.is_paused = False
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -274,7 +274,7 @@ class Broker:
     @property
     def pid(self) -> int | None:
         """Its process id; None if it does not run."""
-        return self._pid or None
+        return None if self._process is None else self._process.pid
 
     def logs(self) -> str:
         """Return what it has logged since it was new or reset."""
@@ -345,68 +345,69 @@ class Broker:
 
     def ask(self, do: str, **fields: object) -> Any:  # noqa: ANN401 - see child.py
         """Ask the broker's process for something; for `faults`."""
-        if self._control is None:
-            raise TestingError("the broker does not run")
-        if self._is_paused:
+        process = self._running()
+        if process.is_paused:
             raise TestingError("the broker is paused: resume it first")
-        self._control.sendall(json.dumps({"do": do, **fields}).encode() + b"\n")
-        return self._answer()
+        process.control.sendall(json.dumps({"do": do, **fields}).encode() + b"\n")
+        return self._answer(process)
 
-    def _answer(self) -> Any:  # noqa: ANN401 - see child.py
-        assert self._control is not None
-        while b"\n" not in self._received:
+    def _answer(self, process: _Process) -> Any:  # noqa: ANN401 - see child.py
+        while b"\n" not in process.received:
             try:
-                received = self._control.recv(CONTROL_BYTES)
+                received = process.control.recv(CONTROL_BYTES)
             except TimeoutError:
                 raise TestingError(f"the broker does not answer:\n{self.logs()}") from None
             if not received:
                 raise TestingError(f"the broker has ended:\n{self.logs()}")
-            self._received += received
-        line, _, self._received = self._received.partition(b"\n")
+            process.received += received
+        line, _, process.received = process.received.partition(b"\n")
         answer = json.loads(line)
         if "error" in answer:
             raise TestingError(answer["error"])
         return answer["ok"]
 
     def _set_clock(self) -> None:
-        if self._control is not None:
+        if self._process is not None:
             self.ask("clock", step_ms=self.clock.step_ms, passed_ms=self.clock.passed_ms)
 
-    def _await_end(self) -> None:
-        """Wait until a broker that stops has closed its socket; kill one that takes too long."""
-        assert self._control is not None
-        self._control.settimeout(STOP_SECONDS)
-        try:
-            while self._control.recv(CONTROL_BYTES):
-                pass
-        except TimeoutError:
-            os.kill(self._pid, signal.SIGKILL)
-        except ConnectionError:
-            pass
+    def _running(self) -> _Process:
+        if self._process is None:
+            raise TestingError("the broker does not run")
+        return self._process
 
-    def _reap(self) -> int:
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-            self._pool.close()
-        pid, self._pid, self._is_paused = self._pid, 0, False
-        if not pid or self._launcher is None or not self._launcher.is_usable:
+    def _reap(self, process: _Process) -> int:
+        """Forget a process that ends; return its exit code."""
+        self._process = None
+        process.control.close()
+        process.pool.close()
+        if self._launcher is None or not self._launcher.is_usable:
             return 0
-        return self._launcher.wait(pid)
+        return self._launcher.wait(process.pid)
 
     @property
     def _log_file(self) -> Path:
         return self.folder / "broker.log"
 
     def _cluster(self) -> Cluster:
-        if self._control is None:
-            raise TestingError("the broker does not run")
+        process = self._running()
         return Cluster(
             [Address("127.0.0.1", self._port)],
             client_id=OWN_CLIENT_ID,
             give_up_seconds=GIVE_UP_SECONDS,
-            pool=self._pool,
+            pool=process.pool,
         )
+
+
+def _await_end(process: _Process) -> None:
+    """Wait until a broker that stops has closed its socket; kill one that takes too long."""
+    process.control.settimeout(STOP_SECONDS)
+    try:
+        while process.control.recv(CONTROL_BYTES):
+            pass
+    except TimeoutError:
+        os.kill(process.pid, signal.SIGKILL)
+    except ConnectionError:
+        pass
 
 
 def _all_of(
