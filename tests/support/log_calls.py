@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,8 +26,13 @@ class LogCall(NamedTuple):
     template: str | None
 
 
-def calls() -> Iterator[LogCall]:
+@cache
+def calls() -> tuple[LogCall, ...]:
     """Return every call; the process that Spark runs has a log of its own."""
+    return tuple(_calls())
+
+
+def _calls() -> Iterator[LogCall]:
     for file in sorted((SOURCES / "broker").rglob("*.py")):
         if "pipeline" not in file.relative_to(SOURCES).parts:
             yield from calls_of(file.read_text(), str(file.relative_to(SOURCES)))

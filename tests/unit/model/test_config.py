@@ -337,12 +337,12 @@ def test_variables_of_kubernetes_for_names_of_several_words_are_not_settings(
 
 def test_many_thousands_of_unknown_names_are_refused_soon_and_counted(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
-    file.write_text("".join(f"no.such.name.{number}=1\n" for number in range(100_000)))
+    file.write_text("".join(f"no.such.name.{number}=1\n" for number in range(10_000)))
 
-    with pytest.raises(ConfigError, match=r"^100000 errors") as raised:
+    with pytest.raises(ConfigError, match=r"^10000 errors") as raised:
         load(file=file)
 
-    assert str(raised.value).endswith("and 99000 more")
+    assert str(raised.value).endswith("and 9000 more")
 
 
 def test_a_value_with_a_zero_character_is_refused(tmp_path: Path) -> None:
