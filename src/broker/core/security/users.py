@@ -54,6 +54,7 @@ class Users:
         self._random_bytes = random_bytes
         self._own_secret = random_bytes(_SECRET_BYTES)  # until one is stored
         self._models: dict[str, list[str]] = {}  # names of credentials by mechanism, once needed
+        self._modelled = self._entries  # what those names are of
         known.image.security.watch(Kind.SCRAM, self._changed)
 
     # ---- reading
@@ -114,7 +115,11 @@ class Users:
         """Return names of credentials of a mechanism: the same ones at every broker.
 
         They are sought once after each change, and not for each login: anybody can begin those.
+        After a load the entries are others already, while watchers are still told of the changes.
         """
+        if self._modelled is not self._entries:
+            self._modelled = self._entries
+            self._models.clear()
         found = self._models.get(mechanism.name)
         if found is None:
             prefix = _name("", mechanism)

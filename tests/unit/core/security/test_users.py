@@ -5,6 +5,9 @@ import itertools
 
 import pytest
 
+from broker.core.cluster.image import ClusterImage
+from broker.core.cluster.security_entries import SecurityEntries
+from broker.core.cluster.slices import complete
 from broker.core.security.users import (
     Credential,
     Users,
@@ -15,8 +18,18 @@ from broker.core.security.users import (
 from broker.model.errors import RequestError
 from broker.model.scram import ITERATIONS, MECHANISMS, ScramCredential
 from tests.support.fakes import FakeBroker
+from tests.support.memory_store import MemoryStore
 
 SHA_256, SHA_512 = MECHANISMS["SCRAM-SHA-256"], MECHANISMS["SCRAM-SHA-512"]
+
+
+NEW = new_credential(SHA_256, "pw", 4096)
+
+
+def loaded(store: MemoryStore) -> SecurityEntries:
+    image = ClusterImage()
+    complete(image.load(*store.scan()))
+    return image.security
 
 
 def users_with(*names: str, iterations: int = 4096) -> Users:
@@ -74,6 +87,24 @@ def test_an_unknown_user_follows_changes_of_those_that_exist() -> None:
     asyncio.run(users.alter([Credential("alice", SHA_256, None)]))
     assert users.made_up("x", SHA_256).iterations == ITERATIONS
     assert users.comparison("x", "pw") is None
+
+
+def test_logins_go_on_while_the_users_of_another_load_are_learned() -> None:
+    users = users_with("alice")
+    image = users._metadata.image
+    assert users.comparison("x", "pw") is not None
+    store = MemoryStore()
+    store.transact([], users.operations([Credential("bob", SHA_256, NEW)]))
+    changed = complete(image.security.changed_in(loaded(store)))
+
+    image.security.replace(loaded(store))  # watchers have not been told yet
+
+    assert not users.identity("x", SHA_256).is_known
+    compare = users.comparison("x", "pw")
+    assert compare is not None
+    assert not compare()
+    complete(image.security.tell(changed))
+    assert set(users.names()) == {"bob"}
 
 
 def test_an_unknown_user_looks_like_the_others() -> None:
