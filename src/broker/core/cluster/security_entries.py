@@ -39,6 +39,9 @@ class Kind(Enum):
 
 # Gets the kind, the name and the new value; None: the entry was deleted.
 Watcher: TypeAlias = Callable[[Kind, str, bytes | None], None]
+# Returns when a watcher is told of a change among those of a load, from the values before and after
+# it: the smallest is first.
+Rank: TypeAlias = Callable[[bytes | None, bytes | None], int]
 _KINDS = {each.text: each for each in Kind}
 
 
@@ -50,13 +53,14 @@ class SecurityEntries:
         revisions: of the last change of each entry.
     """
 
-    __slots__ = ("_watchers", "revisions", "values")
+    __slots__ = ("_ranks", "_watchers", "revisions", "values")
 
     def __init__(self) -> None:
         """Begin without entries and watchers."""
         self.values: dict[Kind, dict[str, bytes]] = {kind: {} for kind in Kind}
         self.revisions: dict[Kind, dict[str, int]] = {kind: {} for kind in Kind}
         self._watchers: list[tuple[Kind, Watcher]] = []
+        self._ranks: dict[Kind, Rank] = {}
 
     # ---- reading
     # ---------------------------------------------------------------------------------------------
@@ -65,9 +69,14 @@ class SecurityEntries:
         """Return the values of one kind by name, as they are at any moment."""
         return self.values[kind]
 
-    def watch(self, kind: Kind, watcher: Watcher) -> None:
-        """Have `watcher` called after each change of an entry of this kind; it does not raise."""
+    def watch(self, kind: Kind, watcher: Watcher, rank: Rank | None = None) -> None:
+        """Have `watcher` called after each change of an entry of this kind; it does not raise.
+
+        It is told of the changes of a load in steps, by `rank` if their order matters to it.
+        """
         self._watchers.append((kind, watcher))
+        if rank is not None:
+            self._ranks[kind] = rank
 
     def guard(self, kind: Kind, name: str) -> Guard:
         """Return the guard that an entry is as it is here."""
@@ -99,18 +108,20 @@ class SecurityEntries:
         self._tell(kind, name)
 
     def changed_in(self, other: "SecurityEntries") -> Slices[list[tuple[Kind, str]]]:
-        """Return what is different in `other`."""
-        changed = []
+        """Return what is different in `other`, in the order in which watchers are told of it."""
+        changed: dict[int, list[tuple[Kind, str]]] = {}
         spent = 0
         for kind in Kind:
-            old, new = self.values[kind], other.values[kind]
+            old, new, rank = self.values[kind], other.values[kind], self._ranks.get(kind)
             for name in {**old, **new}:
-                if old.get(name) != new.get(name):
-                    changed.append((kind, name))
+                before, after = old.get(name), new.get(name)
+                if before != after:
+                    place = 0 if rank is None else rank(before, after)
+                    changed.setdefault(place, []).append((kind, name))
                 spent += 1
                 if spent % CLUSTER_PARTITIONS_PER_STEP == 0:
                     yield
-        return changed
+        return [each for place in sorted(changed) for each in changed[place]]
 
     def replace(self, other: "SecurityEntries") -> None:
         """Take the entries of `other`; the watchers are told by `tell` of what is different."""

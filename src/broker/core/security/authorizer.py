@@ -8,7 +8,10 @@
 
 Entries follow the store: a change is in force on a broker when its image has it. An entry that
 cannot be read may be one that denies, so that only super users are allowed anything until it is
-replaced or deleted.
+replaced or deleted. Many changes that were missed come in steps, in an order in which nothing is
+allowed between two of them that neither the entries before nor those after all of them allow:
+
+    what denies is added; what allows is added; what allows is removed; what denies is removed
 
 Decisions are kept until an entry changes. The native paths keep theirs in `Permissions`, one for
 each principal and address, which lose what they know with the next epoch.
@@ -68,7 +71,7 @@ class Authorizer:
         self._callbacks: list[Callable[[], None]] = []
         for name, value in entries.entries(Kind.ACL).items():
             self._add(name, acls.parse(name, value))
-        entries.watch(Kind.ACL, self._changed)
+        entries.watch(Kind.ACL, self._changed, _rank)
 
     def __len__(self) -> int:
         """The number of entries."""
@@ -179,6 +182,23 @@ class Authorizer:
     def _add(self, name: str, acl: Acl) -> None:
         self._acls[name] = acl
         self._index.add(acl)
+
+
+def _rank(before: bytes | None, after: bytes | None) -> int:
+    """Return the place of a change among many. Only a damaged entry is replaced by another one."""
+    if before is not None and _may_deny(before):
+        return 3
+    if after is None:
+        return 2
+    return 0 if _may_deny(after) else 1
+
+
+def _may_deny(value: bytes) -> bool:
+    """Return whether an entry denies something, or is damaged."""
+    try:
+        return acls.parse("", value).permission is acls.Permission.DENY
+    except StorageError:
+        return True
 
 
 def plain_host(host: str) -> str:

@@ -1,11 +1,14 @@
 """Decisions of the authorizer: against a reference, and the rules of Kafka's documentation."""
 
+import itertools
 import tracemalloc
+from collections.abc import Iterator
 from random import Random
 
 import pytest
 
 from broker._native.log.topic_table import TopicTable
+from broker.core.cluster import security_entries
 from broker.core.cluster.image import ClusterImage
 from broker.core.cluster.security_entries import Kind, delete, put
 from broker.core.cluster.slices import complete
@@ -75,6 +78,14 @@ class Store:
         for acl in acls:
             self._store.transact([], [delete(Kind.ACL, acl.key)])
         self._follow()
+
+    def replace(self, *acls: Acl) -> Iterator[None]:
+        """Change all entries, which the image has missed; yield while it learns of them."""
+        stored = {acl.key: acl.value for acl in acls}
+        old = self.image.security.entries(Kind.ACL)
+        self._store.transact([], [delete(Kind.ACL, key) for key in old if key not in stored])
+        self._store.transact([], [put(Kind.ACL, *each) for each in stored.items()])
+        yield from self.image.load(*self._store.scan())
 
     def _follow(self) -> None:
         for changes in self._store.changes(self.image.revision):
@@ -326,6 +337,43 @@ def test_an_entry_for_one_address_separates_decisions_that_were_the_same_before(
 
     assert store.allows(Operation.READ, host=HOST)
     assert not store.allows(Operation.READ, host="192.0.2.8")
+
+
+def allowed(authorizer: Authorizer) -> set[tuple[object, ...]]:
+    asked = itertools.product((ALICE, BOB), (HOST, "::1"), OPERATIONS, TYPES, NAMES)
+    return {each for each in asked if authorizer.allows(*each)}
+
+
+@pytest.mark.parametrize("allows_unlisted", [False, True])
+def test_while_many_changes_are_learned_nothing_is_allowed_that_never_was(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, allows_unlisted: bool
+) -> None:
+    monkeypatch.setattr(security_entries, "SECURITY_ENTRIES_TOLD_PER_STEP", 1)
+    rng = Random(request.config.getoption("--seed"))
+    for _ in range(20):
+        old, new = ([random_acl(rng) for _ in range(6)] for _ in range(2))
+        store = Store(*old, allows_unlisted=allows_unlisted)
+        before = allowed(store.authorizer)
+        after = allowed(Store(*new, allows_unlisted=allows_unlisted).authorizer)
+
+        for _ in store.replace(*new):
+            assert allowed(store.authorizer) <= before | after
+
+        assert allowed(store.authorizer) == after
+
+
+def test_an_entry_that_can_be_read_again_allows_once_all_others_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(security_entries, "SECURITY_ENTRIES_TOLD_PER_STEP", 1)
+    removed, mended = acl(Operation.READ, "removed"), acl(Operation.READ, "mended")
+    store = Store(removed, *(acl(Operation.WRITE, name) for name in NAMES))
+    store.write(mended.key, b"damaged")
+
+    for _ in store.replace(mended):
+        assert not store.allows(Operation.READ, "removed")
+
+    assert store.allows(Operation.READ, "mended")
 
 
 def test_the_native_paths_forget_with_each_change_what_was_allowed() -> None:
