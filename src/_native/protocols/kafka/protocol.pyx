@@ -5,7 +5,7 @@ in flexible versions, empty tagged fields.
 """
 
 cimport cython
-from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint8_t
 from libc.stdlib cimport calloc, free
 
 from broker._native.kernel.clock cimport monotonic_ns
@@ -85,7 +85,6 @@ cdef class Kafka(NativeProtocol):
     cdef readonly FetchSessions sessions
     cdef readonly int32_t frame_bytes_max
     cdef RequestMeter* by_key[METERED_KEYS]
-    cdef uint64_t sampled
     cdef public bint leaves_all  # every request is left to Python, as a test's faults ask
 
     def __cinit__(self, fallback, apis, FetchSessions sessions not None, *,
@@ -143,42 +142,41 @@ cdef class Kafka(NativeProtocol):
             connection.close("request with a key, version or header that is not served")
             return False
         meter = self.meter_of(head.api_key)
-        if meter != NULL:
-            meter.requests[min(head.api_version, METER_VERSIONS - 1)] += 1
+        meter_count(meter, &head)
         if self.leaves_all:
-            self.leave(connection, &head)
+            leave(connection, &head, meter)
             return not connection.is_closed
         permissions = permissions_of(connection)
         if connection.poller.find_quota is not None:
             quota = quota_of(connection, head.client_id, head.client_id_size)
         if head.api_key == KEY_PRODUCE:
-            self.serve_produce(connection, permissions, quota, &head, frame.left)
+            self.serve_produce(connection, permissions, quota, &head, frame.left, meter)
         elif head.api_key == KEY_FETCH:
-            self.serve_fetch(connection, permissions, quota, &head)
+            self.serve_fetch(connection, permissions, quota, &head, meter)
         else:
             # Python knows where the other answers tell a throttle time.
             if head.api_key == KEY_LIST_OFFSETS and (quota is None or quota.time is None):
                 slot = list_offsets_serve(connection.poller.topics, permissions, &head)
             if slot == NULL:
-                self.leave(connection, &head)
+                leave(connection, &head, meter)
             else:
                 note_meter(slot, meter, connection)
                 connection.enqueue(slot)
         return not connection.is_closed
 
     cdef void serve_produce(self, Connection connection, Permissions permissions,
-                            ClientQuota quota, RequestHead* head, size_t size):
+                            ClientQuota quota, RequestHead* head, size_t size,
+                            RequestMeter* meter):
         cdef ReplySlot* slot = NULL
         cdef int64_t decompressed_bytes = 0, throttle_ms = 0
-        cdef RequestMeter* meter = self.meter_of(KEY_PRODUCE)
-        cdef bint is_sample = meter != NULL and self.is_sample()
+        cdef bint is_sample = is_sampled(meter, head)
         cdef int64_t begun_ns = 0 if quota is None and not is_sample else monotonic_ns()
         cdef ServeStatus status = produce_serve(
             connection.poller.topics, connection.poller.turn, permissions, head,
             &connection.unseen, &slot, &decompressed_bytes)
         connection.poller.work += <int>(decompressed_bytes >> DECOMPRESSED_WORK_SHIFT)
         if status == NOT_SERVED:
-            self.leave(connection, head)
+            leave(connection, head, meter)
             return
         if is_sample:
             histogram_add(&meter.local, (monotonic_ns() - begun_ns) // 1000)
@@ -196,20 +194,19 @@ cdef class Kafka(NativeProtocol):
             mute(connection, throttle_ms)
 
     cdef void serve_fetch(self, Connection connection, Permissions permissions,
-                          ClientQuota quota, RequestHead* head):
+                          ClientQuota quota, RequestHead* head, RequestMeter* meter):
         cdef FetchStatus status = FETCH_NOT_SERVED
         cdef ParkedFetch session
-        cdef RequestMeter* meter
-        cdef int64_t begun_ns = monotonic_ns() if self.is_sample() else 0
+        cdef int64_t begun_ns = monotonic_ns() if is_sampled(meter, head) else 0
         connection.poller.work += FETCH_WORK
         if connection.slots_head == NULL:
             session = self.sessions.begin(connection, permissions, quota, head, &status)
         if status == FETCH_NOT_SERVED:
-            self.leave(connection, head)
+            leave(connection, head, meter)
             return
-        meter = self.meter_of(KEY_REPLICA_FETCH if session.is_of_replica else KEY_FETCH)
-        if session.is_of_replica and meter != NULL:
-            meter.requests[min(head.api_version, METER_VERSIONS - 1)] += 1
+        if session.is_of_replica:
+            meter = self.meter_of(KEY_REPLICA_FETCH)
+            meter_count(meter, head)
         session.meter = meter
         session.read_us = connection.poller.clock_us
         if status == FETCH_READY:
@@ -227,23 +224,34 @@ cdef class Kafka(NativeProtocol):
             self.by_key[key] = <RequestMeter*>calloc(1, sizeof(RequestMeter))
         return self.by_key[key]
 
-    cdef bint is_sample(self) noexcept:
-        # Whether to read the clock around this request, for its local time.
-        self.sampled += 1
-        return self.sampled % METER_SAMPLE == 1
-
-    cdef void leave(self, Connection connection, RequestHead* head):
-        # To Python.
-        cdef PendingReply pending = request_hand_over(connection, head)
-        if pending is not None:
-            note_meter(pending.slot, self.meter_of(head.api_key), connection)
-
     cdef list meters(self):
         cdef int key
         return [
             (key, meter_state(self.by_key[key])) for key in range(METERED_KEYS)
             if self.by_key[key] != NULL
         ]
+
+
+cdef void leave(Connection connection, RequestHead* head, RequestMeter* meter):
+    # To Python.
+    cdef PendingReply pending = request_hand_over(connection, head)
+    if pending is not None:
+        note_meter(pending.slot, meter, connection)
+
+
+cdef inline int meter_place(const RequestHead* head) noexcept:
+    return min(head.api_version, METER_VERSIONS - 1)
+
+
+cdef inline void meter_count(RequestMeter* meter, const RequestHead* head) noexcept:
+    if meter != NULL:
+        meter.requests[meter_place(head)] += 1
+
+
+cdef inline bint is_sampled(const RequestMeter* meter, const RequestHead* head) noexcept:
+    # Whether to read the clock around a request that was counted, for its local time. Each API is
+    # sampled by itself: clients may send two of them by turns.
+    return meter != NULL and meter.requests[meter_place(head)] % METER_SAMPLE == 1
 
 
 cdef inline void note_meter(ReplySlot* slot, RequestMeter* meter, Connection connection) noexcept:
