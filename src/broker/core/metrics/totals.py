@@ -21,12 +21,14 @@ class Totals:
         self._topics: dict[str, tuple[Sequence[int], Sequence[int]]] = {}  # last look, shown
 
     def look(self, topic: str, amounts: Sequence[int]) -> Sequence[int]:
-        """Return a topic's counters. An amount that is smaller than before has begun again."""
+        """Return a topic's counters.
+
+        An amount that is smaller than before counts for nothing: a log of the topic has gone, and
+        what the others have was counted already.
+        """
         none = [0] * _PLACES
         before, shown = self._topics.get(topic, (none, none))
-        grown = [
-            now - last if now >= last else now for now, last in zip(amounts, before, strict=True)
-        ]
+        grown = [max(now - last, 0) for now, last in zip(amounts, before, strict=True)]
         shown = [a + b for a, b in zip(shown, grown, strict=True)]
         self.all = [a + b for a, b in zip(self.all, grown, strict=True)]
         self._topics[topic] = amounts, shown
