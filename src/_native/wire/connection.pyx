@@ -570,10 +570,15 @@ cdef class Connection:
         slot.size = <uint32_t>size
         return slot
 
+    @property
+    def served_by(self):
+        """The Python protocol of its requests; None before its first bytes have told which."""
+        return None if self.protocol is None else self.protocol.fallback
+
     cdef void begin_wait(self, Wait wait):
         """Serve no later request until an answer is complete."""
         self.wait = wait
-        self.poller.parked += 1
+        self.poller.parked += not self.is_outbound
         wait.connection = self
         self.is_busy = True
 
@@ -582,7 +587,7 @@ cdef class Connection:
         cdef Wait wait = self.wait
         wheel_clear(&self.poller.wheel, &self.timer)
         self.wait = None
-        self.poller.parked -= 1
+        self.poller.parked -= not self.is_outbound
         wait.connection = None
         self.is_busy = False
         wait.ended()

@@ -37,7 +37,6 @@ class Session:
         "state",
         "throttle_ms",
         "upstreams",
-        "wire",
     )
 
     def __init__(
@@ -71,7 +70,6 @@ class Session:
         # What is shown of it to who asks which clients there are.
         self.client_port = 0
         self.connected_ms = 0
-        self.wire = ""  # the protocol of its requests; empty before the first
         self.client_id: str | None = None  # of its requests, cut to CLIENT_TEXT_CHARS_MAX
         self.software: tuple[str, str] | None = None  # its name and version, if it tells them
 

@@ -95,7 +95,6 @@ class Requests:
     def _begin(self, request: PendingReply) -> None:
         protocol, client_id = _protocol(request), request.client_id
         session = cast("Session", request.session)
-        session.wire = protocol.name
         if client_id is not None:
             session.client_id = client_id[:CLIENT_TEXT_CHARS_MAX]
         try:

@@ -117,6 +117,7 @@ def test_the_first_request_names_every_partition_in_a_new_session(copying: Copyi
     assert first["log_start_offset"] == 0
     assert first["partition_max_bytes"] == 1 << 20
     assert asked.forgotten == []
+    assert copying.wire.poller.parked == 0, "no client waits"
 
 
 def test_a_log_that_was_begun_anew_has_no_last_epoch(copying: Copying) -> None:

@@ -34,6 +34,20 @@ LONG_MS = 600_000  # longer than a test waits
 SHORT_MS = 20
 
 
+def test_a_connection_tells_its_protocol_also_if_all_its_requests_are_served_natively(
+    wire: Wire,
+) -> None:
+    protocol = object()
+    wire.serve_with(wire.slow.extend, lambda *_: None, protocol)
+    client = wire.connect()
+    assert client.connection.served_by is None
+
+    base_offset(client, produce(9, (0, BATCH)))
+
+    assert client.connection.served_by is protocol
+    assert not wire.slow
+
+
 def test_a_client_that_disconnects_while_its_fetch_waits_is_forgotten(
     client: Client, wire: Wire, log: PartitionLog
 ) -> None:

@@ -11,7 +11,7 @@ CLIENTS_PAGE_BYTES_MAX; with more, it is not complete.
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from broker._native.wire.connection import Connection
 from broker.core.scheduling.steps import in_parts
@@ -20,6 +20,9 @@ from broker.model.address import Address
 from broker.model.http_limits import CLIENTS_PAGE_BYTES_MAX, CLIENTS_PER_STEP
 from broker.protocols.http.page import Content
 from broker.protocols.http.request import Request
+
+if TYPE_CHECKING:
+    from broker.protocols.base import WireProtocol
 
 _COMPACT: Final = (",", ":")
 
@@ -33,12 +36,12 @@ async def _document(node_id: int, connections: Sequence[Connection]) -> AsyncIte
     yield b'{"broker":%d,"clients":[' % node_id
     count = size = 0
     async for some in in_parts(connections, CLIENTS_PER_STEP):
-        sessions = [each.session for each in some if isinstance(each.session, Session)]
+        clients = [each for each in some if isinstance(each.session, Session)]
         comma = ",\n" if count else "\n"
-        count += len(sessions)
-        if size > CLIENTS_PAGE_BYTES_MAX or not sessions:
+        count += len(clients)
+        if size > CLIENTS_PAGE_BYTES_MAX or not clients:
             continue  # the others are only counted
-        rows = ",\n".join(json.dumps(_client(each), separators=_COMPACT) for each in sessions)
+        rows = ",\n".join(json.dumps(_client(each), separators=_COMPACT) for each in clients)
         part = f"{comma}{rows}".encode()
         size += len(part)
         if size <= CLIENTS_PAGE_BYTES_MAX:
@@ -47,11 +50,13 @@ async def _document(node_id: int, connections: Sequence[Connection]) -> AsyncIte
     yield b'\n],"connections":%d,"is_complete":%s}\n' % (count, is_complete)
 
 
-def _client(session: Session) -> dict[str, object]:
+def _client(connection: Connection) -> dict[str, object]:
+    session = cast("Session", connection.session)
+    protocol = cast("WireProtocol | None", connection.served_by)
     name, version = session.software or (None, None)
     return {
         "address": str(Address(session.client_host, session.client_port)),
-        "protocol": session.wire,
+        "protocol": "" if protocol is None else protocol.name,
         "client_id": session.client_id,
         "software": name,
         "software_version": version,

@@ -23,10 +23,15 @@ def page(sessions: int) -> dict[str, Any]:
     if made:
         first = made[0]
         first.principal = Principal("User", "ada")
-        first.client_id, first.wire, first.connected_ms = 'lo"ader', "kafka", 7
+        first.client_id, first.connected_ms = 'lo"ader', 7
         first.software = ("librdkafka", "2.11.0")
     to_another_broker = SimpleNamespace(session=None)
-    opened: list[Any] = [to_another_broker, *(SimpleNamespace(session=each) for each in made)]
+    opened: list[Any] = [
+        to_another_broker,
+        *(SimpleNamespace(session=each, served_by=None) for each in made),
+    ]
+    if made:
+        opened[1].served_by = SimpleNamespace(name="kafka")
     broker.session.broker = broker.broker._replace(connections=lambda: opened)
 
     async def ask() -> bytes:
@@ -55,7 +60,7 @@ def test_a_connection_is_shown_with_what_its_client_has_told() -> None:
         "listener": "PLAINTEXT",
         "connected_ms": 7,
     }
-    assert found["clients"][1]["client_id"] is None
+    assert (found["clients"][1]["client_id"], found["clients"][1]["protocol"]) == (None, "")
 
 
 @pytest.mark.parametrize("count", [0, 1, 100, 101, 250])
