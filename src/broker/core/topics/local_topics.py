@@ -80,7 +80,10 @@ class LocalTopics:
     @property
     def is_loading(self) -> bool:
         """Whether a log of the start is not loaded yet."""
-        self._is_loading = self._is_loading and any(log.is_loading for log, _ in self.logs())
+        if self._is_loading:
+            # From the end: they are loaded in their order, so that one that waits is found at once.
+            topics = reversed(self.registry.in_any_order())
+            self._is_loading = any(log.is_loading for each in topics for log in each.held_logs)
         return self._is_loading
 
     def when_deleted(self, callback: Callable[[str], None]) -> None:
