@@ -38,6 +38,11 @@ class Leadership(NamedTuple):
     removing: Replicas = ()  # likewise
     last_known: Replicas = ()  # the last members of ISR and ELR, who have lost records since
 
+    @property
+    def wanted(self) -> int:
+        """How many replicas are to be in sync; as in Kafka, those being added are not yet."""
+        return max(len(self.replicas) - len(self.adding), 1)
+
 
 class ClusterView(Protocol):
     """The cluster of a broker."""

@@ -174,8 +174,7 @@ async def _of_partitions(topics: Topics, cluster: ClusterView) -> list[tuple[int
         min_isr = topic.config.integer("min.insync.replicas")
         for partition in range(topic.partition_count):
             leadership = cluster.leadership(topic, partition)
-            wanted = max(len(leadership.replicas) - len(leadership.adding), 1)
-            in_sync = len(leadership.isr)
+            wanted, in_sync = leadership.wanted, len(leadership.isr)
             is_of = (
                 leadership.leader == NO_LEADER,
                 in_sync < min(min_isr, wanted),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker.core.cluster.records import NO_LEADER
 from broker.core.groups.classic.group import ClassicGroup
+from broker.core.groups.consumer.group import ConsumerGroup
 from broker.core.metrics import limits
 from broker.core.metrics.counters import OTHER, Counters
 from broker.core.metrics.text import Number, Sample
@@ -42,7 +43,7 @@ class Sources(NamedTuple):
         disk: the last look at the disk, and its level.
         pools: used bytes and limit by pool.
         process: open descriptors, and bytes of memory.
-        version: of the package.
+        version: of the package; reads files.
     """
 
     poller: "Poller"
@@ -66,12 +67,15 @@ class Collector:
         self._started = broker.clock.wall_ms() / 1000
         self._busy = time.thread_time(), monotonic_ns()
         self._totals = Totals()
+        self._version = ""  # read for the first page
         self._lock = asyncio.Lock()
 
     async def collect(self, *, is_all: bool) -> Values:
         """Return the samples of each metric; with `is_all` those of topics and groups, too."""
         async with self._lock:  # one after the other: what a walk has seen is older than the next
             begun_ns = monotonic_ns()
+            if not self._version:
+                self._version = await self._broker.io_thread.run(self._sources.version)
             values: Values = {}
             self._requests(values)
             self._connections(values)
@@ -155,7 +159,7 @@ class Collector:
         put(values, "polylog_start_timestamp_seconds", self._started)
         node_id = str(self._broker.config.integer("node.id"))
         python = ".".join(map(str, sys.version_info[:3]))
-        labels = self._sources.version(), python, node_id
+        labels = self._version, python, node_id
         add(values, "polylog_build_info", labels, 1)
 
     # ---- in steps -------------------------------------------------------------------------------
@@ -219,10 +223,11 @@ class Collector:
         if state.leader != self._broker.node_id:
             return
         counts["led"] += 1
-        least = topic.config.integer("min.insync.replicas")
-        counts["under replicated"] += len(state.isr) < len(state.replicas)
-        counts["under min isr"] += len(state.isr) < min(least, len(state.replicas))
-        counts["at min isr"] += len(state.isr) == least and len(state.replicas) > 1
+        in_sync = len(state.isr)
+        least = min(topic.config.integer("min.insync.replicas"), state.wanted)
+        counts["under replicated"] += in_sync < state.wanted
+        counts["under min isr"] += in_sync < least
+        counts["at min isr"] += in_sync == least and state.wanted > 1
         if log is not None and log.is_replicated and not (log.is_loading or log.is_offline):
             ends = [max(end, log.log_start_offset) for _, _, end, _ in log.replica_states()]
             lag = log.log_end_offset - min([log.log_end_offset, *ends])
@@ -345,7 +350,12 @@ def _topic_series(values: Values, shown: str, sums: Iterable[Number]) -> None:
 
 
 def _group_series(values: Values, group_id: str, group: "Group", state: str) -> None:
-    if isinstance(group, ClassicGroup):
-        add(values, "polylog_group_members", (group_id,), len(group.members))
-        add(values, "polylog_group_rebalances_total", (group_id,), group.image.generation)
+    if isinstance(group, ConsumerGroup):
+        members, epoch = group.state.members, group.state.epoch
+    elif isinstance(group, ClassicGroup):
+        members, epoch = group.members, group.image.generation
+    else:
+        members, epoch = group.image.members, group.image.generation
+    add(values, "polylog_group_members", (group_id,), len(members))
+    add(values, "polylog_group_rebalances_total", (group_id,), epoch)
     add(values, "polylog_group_state", (group_id, state), 1)

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from broker.core.cluster_view import Alone, Leadership
 from broker.core.maintenance.disk_space import Space
 from broker.core.metrics import limits, pages
 from broker.core.metrics.collect import Collector, Sources
@@ -14,6 +15,7 @@ from broker.core.metrics.counters import Counters
 from broker.core.metrics.pages import Pages
 from broker.core.metrics.registry import METRICS
 from broker.core.topics.rules import NewTopic
+from broker.core.topics.topic import Topic
 from tests.support.large_broker import LINES_PER_TURN_MAX, LargeBroker, LineLoop, Size
 
 SIZE = Size(
@@ -94,6 +96,43 @@ def test_no_turn_of_the_loop_is_longer_than_a_step(
     assert page.count(partitions) == (SIZE.named if is_all else 0)
     offsets = b'\npolylog_group_lag_records{group="reader"'
     assert page.count(offsets) == (SIZE.offsets if is_all else 0)
+
+
+def test_members_of_each_type_of_group_are_counted(
+    broker: LargeBroker, loop: LineLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = loop.run_until_complete(pages_of(broker, monkeypatch).page(is_all=True, is_open=False))
+
+    assert b'\npolylog_group_members{group="consumers"} 1\n' in page
+    assert b'\npolylog_group_rebalances_total{group="consumers"} 1\n' in page
+    assert b'\npolylog_group_members{group="members"} 1\n' in page
+
+
+class Moving(Alone):
+    """A cluster in which a replica is added to each partition."""
+
+    def __init__(self) -> None:
+        super().__init__(1, None)
+        self.isr: tuple[int, ...] = (1, 2, 3)
+
+    def leadership(self, _topic: Topic, _partition: int) -> Leadership:
+        return Leadership(1, 0, (1, 2, 3, 4), self.isr, adding=(4,))
+
+
+def test_a_replica_that_is_being_added_is_not_missed(broker: LargeBroker, loop: LineLoop) -> None:
+    cluster = Moving()
+    moving = broker.broker._replace(cluster=cluster)
+    collector = Collector(moving, Counters(), sources())
+
+    def missed() -> bool:
+        values = loop.run_until_complete(collector.collect(is_all=False))
+        found = values["polylog_under_replicated_partitions"][0].value
+        assert found in {0, values["polylog_leaders"][0].value}
+        return found != 0
+
+    assert not missed()
+    cluster.isr = (1, 2)
+    assert missed()
 
 
 def test_those_who_ask_at_once_get_one_page_and_it_is_forgotten(
