@@ -15,10 +15,10 @@ class Pages:
     def __init__(self, collector: Collector) -> None:
         """Begin without pages."""
         self._collector = collector
-        self._made: dict[tuple[bool, bool], asyncio.Task[bytes]] = {}
+        self._made: dict[tuple[bool, bool], asyncio.Task[tuple[bytes, ...]]] = {}
 
-    async def page(self, *, is_all: bool, is_open: bool) -> bytes:
-        """Return a page, which was done at most PAGE_SECONDS ago."""
+    async def page(self, *, is_all: bool, is_open: bool) -> tuple[bytes, ...]:
+        """Return the parts of a page, which was done at most PAGE_SECONDS ago."""
         loop, key = asyncio.get_running_loop(), (is_all, is_open)
         made = self._made.get(key)
         if made is None:
@@ -27,7 +27,7 @@ class Pages:
             made.add_done_callback(lambda _: loop.call_later(PAGE_SECONDS, self._made.pop, key))
         return await asyncio.shield(made)  # one who leaves does not end it for the others
 
-    async def _render(self, *, is_all: bool, is_open: bool) -> bytes:
+    async def _render(self, *, is_all: bool, is_open: bool) -> tuple[bytes, ...]:
         values = await self._collector.collect(is_all=is_all)
         lines = (
             line
@@ -36,7 +36,7 @@ class Pages:
             for line in family(metric, values.get(metric.name, ()), is_open=is_open)
         )
         parts = [_encoded(part) async for part in in_parts(lines, LINES_PER_STEP)]
-        return b"".join([*parts, _encoded([END]) if is_open else b""])
+        return (*parts, _encoded([END])) if is_open else tuple(parts)
 
 
 def _encoded(lines: list[str]) -> bytes:

@@ -41,13 +41,13 @@ class Http(WireProtocol):
         """Serve one request; `body` is its head: the request line and the header fields."""
         request = parse_head(body)
         if request is None:
-            return _response(_BAD_REQUEST)
+            return _answer(_BAD_REQUEST)
         if request.method not in _METHODS:
-            return _response(_NOT_ALLOWED, "Allow: GET, HEAD")
+            return _answer(_NOT_ALLOWED, "Allow: GET, HEAD")
         has_body = request.method == "GET"
         content = _content(request, session)
         if isinstance(content, Content) and isinstance(content.body, bytes):
-            return _response(content, has_body=has_body)
+            return _answer(content, has_body=has_body)
         return _later(content, has_body=has_body)
 
 
@@ -67,25 +67,21 @@ def _content(request: Request, session: Session) -> Content | Awaitable[Content]
 async def _later(content: Content | Awaitable[Content], *, has_body: bool) -> Answer:
     if not isinstance(content, Content):
         content = await content
-    if not isinstance(content.body, bytes):
-        content = content._replace(body=await _joined(content.body))
-    return _response(content, has_body=has_body)
+    if isinstance(content.body, AsyncIterator):
+        content = content._replace(body=tuple([part async for part in content.body]))
+    return _answer(content, has_body=has_body)
 
 
-async def _joined(parts: AsyncIterator[bytes]) -> bytes:
-    return b"".join([part async for part in parts])
-
-
-def _response(content: Content, *headers: str, has_body: bool = True) -> Answer:
-    body = content.body
-    assert isinstance(body, bytes)
+def _answer(content: Content, *headers: str, has_body: bool = True) -> Answer:
+    assert not isinstance(content.body, AsyncIterator)
+    parts = (content.body,) if isinstance(content.body, bytes) else content.body
     lines = [
         f"HTTP/1.1 {content.status}",
         f"Content-Type: {content.kind}",
-        f"Content-Length: {len(body)}",
+        f"Content-Length: {sum(map(len, parts))}",
         "Cache-Control: no-store",
         "Connection: close",
         *headers,
     ]
     head = "\r\n".join([*lines, "", ""]).encode("latin-1")
-    return Answer(head + body if has_body else head, is_last=True)
+    return Answer(b"".join((head, *parts)) if has_body else head, is_last=True)

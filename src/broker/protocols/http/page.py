@@ -17,13 +17,14 @@ class Content(NamedTuple):
     """What a page shows.
 
     Attributes:
-        body: its bytes; for a long one the parts of it, each made in a step of at most 2 ms
-            (core/scheduling/steps.py).
+        body: its bytes; for a long one the parts of it, which are there already, or are made in a
+            step of at most 2 ms each (core/scheduling/steps.py). They are put together once, with
+            the head.
         kind: its media type.
         status: the number and the text of the status line.
     """
 
-    body: bytes | AsyncIterator[bytes]
+    body: bytes | tuple[bytes, ...] | AsyncIterator[bytes]
     kind: str = JSON
     status: str = OK
 

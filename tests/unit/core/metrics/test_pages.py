@@ -88,7 +88,7 @@ def test_no_turn_of_the_loop_is_longer_than_a_step(
 ) -> None:
     made = pages_of(broker, monkeypatch)
 
-    page = loop.measure(made.page(is_all=is_all, is_open=False))
+    page = b"".join(loop.measure(made.page(is_all=is_all, is_open=False)))
 
     assert max(loop.turns) <= LINES_PER_TURN_MAX
     assert sum(loop.turns) > 2 * LINES_PER_TURN_MAX, "it is long enough for steps"
@@ -101,7 +101,8 @@ def test_no_turn_of_the_loop_is_longer_than_a_step(
 def test_members_of_each_type_of_group_are_counted(
     broker: LargeBroker, loop: LineLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = loop.run_until_complete(pages_of(broker, monkeypatch).page(is_all=True, is_open=False))
+    made = pages_of(broker, monkeypatch)
+    page = b"".join(loop.run_until_complete(made.page(is_all=True, is_open=False)))
 
     assert b'\npolylog_group_members{group="consumers"} 1\n' in page
     assert b'\npolylog_group_rebalances_total{group="consumers"} 1\n' in page
@@ -159,7 +160,7 @@ def test_what_has_no_series_is_counted(
     monkeypatch.setattr(limits, "TOPIC_SERIES_MAX", 10)
     made = pages_of(broker, monkeypatch)
 
-    page = loop.run_until_complete(made.page(is_all=True, is_open=False)).decode()
+    page = b"".join(loop.run_until_complete(made.page(is_all=True, is_open=False))).decode()
 
     assert page.count("\npolylog_log_end_offset{") == 10
     assert page.count("\npolylog_topic_records_in_total{") == 11, "and the sum of the others"

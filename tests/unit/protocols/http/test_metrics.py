@@ -17,8 +17,8 @@ PATHS = ("/metrics", "/metrics/all")
 class FakePages:
     """Pages that say what was asked for."""
 
-    async def page(self, *, is_all: bool, is_open: bool) -> bytes:
-        return f"all={is_all} open={is_open}".encode()
+    async def page(self, *, is_all: bool, is_open: bool) -> tuple[bytes, ...]:
+        return f"all={is_all} ".encode(), f"open={is_open}".encode()
 
 
 def ask(path: str, *, accept: str = "*/*", allows: bool | None = None) -> bytes:
@@ -52,7 +52,9 @@ def test_a_page_needs_describe_of_the_cluster(path: str, allows: bool | None, st
 def test_the_format_is_what_a_client_accepts(path: str) -> None:
     is_all = path == "/metrics/all"
     text = ask(path)
-    assert f"all={is_all} open=False".encode() in text
+    assert text.endswith(f"\r\n\r\nall={is_all} open=False".encode())
+    length = len(text.partition(b"\r\n\r\n")[2])
+    assert f"Content-Length: {length}\r\n".encode() in text
     assert b"Content-Type: text/plain; version=0.0.4" in text
     open_metrics = ask(path, accept="application/openmetrics-text;version=1.0.0")
     assert f"all={is_all} open=True".encode() in open_metrics
