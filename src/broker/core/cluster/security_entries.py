@@ -10,8 +10,9 @@ This file does not read the values: each kind has an owner that does, which watc
 called after the change is in the image, on each broker of a cluster, and in the order of changes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from itertools import chain
 from typing import TypeAlias
 
 from broker.core.cluster.slices import Slices
@@ -107,7 +108,7 @@ class SecurityEntries:
             self.revisions[kind][name] = entry.mod_revision
         self._tell(kind, name)
 
-    def changed_in(self, other: "SecurityEntries") -> Slices[list[tuple[Kind, str]]]:
+    def changed_in(self, other: "SecurityEntries") -> Slices[Iterable[tuple[Kind, str]]]:
         """Return what is different in `other`, in the order in which watchers are told of it."""
         changed: dict[int, list[tuple[Kind, str]]] = {}
         spent = 0
@@ -121,13 +122,13 @@ class SecurityEntries:
                 spent += 1
                 if spent % CLUSTER_PARTITIONS_PER_STEP == 0:
                     yield
-        return [each for place in sorted(changed) for each in changed[place]]
+        return chain.from_iterable(changed[place] for place in sorted(changed))
 
     def replace(self, other: "SecurityEntries") -> None:
         """Take the entries of `other`; the watchers are told by `tell` of what is different."""
         self.values, self.revisions = other.values, other.revisions
 
-    def tell(self, changed: Sequence[tuple[Kind, str]]) -> Slices[None]:
+    def tell(self, changed: Iterable[tuple[Kind, str]]) -> Slices[None]:
         """Tell the watchers of entries that have changed."""
         for number, (kind, name) in enumerate(changed, 1):
             self._tell(kind, name)
