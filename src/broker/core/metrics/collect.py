@@ -5,7 +5,7 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker.core.cluster.records import NO_LEADER
@@ -350,6 +350,7 @@ def _topic_series(values: Values, shown: str, sums: Iterable[Number]) -> None:
 
 
 def _group_series(values: Values, group_id: str, group: "Group", state: str) -> None:
+    members: Sized
     if isinstance(group, ConsumerGroup):
         members, epoch = group.state.members, group.state.epoch
     elif isinstance(group, ClassicGroup):

@@ -367,8 +367,9 @@ def test_an_entry_that_can_be_read_again_allows_once_all_others_are_known(
 ) -> None:
     monkeypatch.setattr(security_entries, "SECURITY_ENTRIES_TOLD_PER_STEP", 1)
     removed, mended = acl(Operation.READ, "removed"), acl(Operation.READ, "mended")
-    store = Store(removed, *(acl(Operation.WRITE, name) for name in NAMES))
+    store = Store()
     store.write(mended.key, b"damaged")
+    store.create(*(acl(Operation.WRITE, name) for name in NAMES), removed)
 
     for _ in store.replace(mended):
         assert not store.allows(Operation.READ, "removed")
