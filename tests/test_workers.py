@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from tests.support.broker_process import BrokerProcess, wait_until
-from tests.support.workers_process import HOST, PARTITIONS, TIMEOUT_S, Workers
+from tests.support.ports import HOST
+from tests.support.workers_process import PARTITIONS, TIMEOUT_S, Workers
 
 
 def is_alive(pid: int) -> bool:

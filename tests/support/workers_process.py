@@ -1,31 +1,15 @@
 """`broker start --workers N` as a child process, with what clients see of it."""
 
-import random
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.ports import HOST, free_port
 
-HOST = "127.0.0.1"
 PARTITIONS = 4
 TIMEOUT_S = 60.0
-_FIRST_PORT, _LAST_PORT = 20_000, 32_000  # not given to clients' sockets
-
-
-def free_port(count: int) -> int:
-    """Return the first of so many free ports in a row."""
-    while True:
-        first = random.randint(_FIRST_PORT, _LAST_PORT)
-        try:
-            for port in range(first, first + count):
-                with socket.socket() as probe:
-                    probe.bind((HOST, port))
-        except OSError:
-            continue
-        return first
 
 
 class Workers(BrokerProcess):

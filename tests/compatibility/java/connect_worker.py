@@ -5,7 +5,6 @@ It keeps all its state in the broker: three compacted topics and a group of type
 
 import json
 import signal
-import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -14,6 +13,7 @@ from typing import Any, Self
 
 from tests.compatibility.java.tools import JavaTools
 from tests.support.broker_process import Broker, wait_until
+from tests.support.ports import HOST, free_port
 
 WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
 # The worker serves once it has read its three topics to the end.
@@ -30,8 +30,7 @@ class ConnectWorker:
         self, folder: Path, java: JavaTools, broker: Broker, name: str, **more: str
     ) -> None:
         """Describe a worker of the cluster called `name`; entering it starts it."""
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._rest = f"http://127.0.0.1:{free.getsockname()[1]}"
+        self._rest = f"http://{HOST}:{free_port()}"
         self.topics = [f"{name}-{what}" for what in ("configs", "offsets", "status")]
         self.group = f"{name}-group"
         settings = {

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker_process import BrokerProcess, wait_until
-from tests.support.workers_process import HOST, free_port
+from tests.support.ports import HOST, free_port
 
 LOW_PART = 0.15  # of the disk: core/maintenance/disk_space.py
 

@@ -16,11 +16,11 @@ from tests.compatibility.operation.test_demo import command
 from tests.support.batches import batch_of
 from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.metrics_page import Samples, metrics_of, value_of
+from tests.support.ports import HOST, free_port
 from tests.support.quotas import alter
 from tests.support.secure_broker import SecureBroker
 from tests.support.wire_client import WireClient
 from tests.support.wire_requests import create_topic, end_offset, fetch, fetch_body, produce
-from tests.support.workers_process import HOST, free_port
 
 # What the load of this test does not move, and where it is moved.
 STILL = {

@@ -21,6 +21,7 @@ from broker.model.errors import StorageError
 from broker.model.limits import CLOCK_STEP_MS
 from broker.storage.checkpoints import clock_checkpoint
 from broker.storage.log_dir import LogDir
+from tests.support.ports import free_port
 
 Rows = list[dict[str, Any]]
 Doctor = Callable[..., Rows]
@@ -58,12 +59,6 @@ def config_of(folder: Path, *lines: str) -> str:
     file.write_text("\n".join((f"log.dirs={folder}/data", *lines)) + "\n")
     file.chmod(0o600)
     return str(file)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_nothing_is_wrong_with_a_sound_machine(doctor: Doctor, folder: Path) -> None:
