@@ -239,7 +239,7 @@ class _LogChecks:
         for base, batch in found:
             sent = self.sent.get(base)
             end = _end_of(base, batch, self.damaged)
-            if base > next_offset and (next_offset, base) != self.damaged:
+            if base > next_offset and not self._is_damaged(next_offset, base):
                 yield GAP, f"{base} follows {next_offset}"
             # (Below the recovery point a start reads nothing: consumers and the scrub check CRCs.)
             is_same = sent is not None and body_of(sent.batch) == body_of(batch)
@@ -248,6 +248,11 @@ class _LogChecks:
             next_offset = end
         if next_offset != self.end:
             yield GAP, f"the log ends at {self.end}, its batches at {next_offset}"
+
+    def _is_damaged(self, offset: int, end: int) -> bool:
+        """Return whether these are the readable offsets of the damaged batch."""
+        first, after = self.damaged
+        return end == after and offset == max(first, self.log.log_start_offset)
 
     def _compacted(self, found: list[tuple[int, bytes]]) -> Any:
         there = {}
@@ -309,7 +314,7 @@ def _batches(log: PartitionLog, damaged: tuple[int, int]) -> list[tuple[int, byt
         try:
             data = log.read(offset, 1 << 20)
         except StorageError:
-            if offset != damaged[0]:
+            if not damaged[0] <= offset < damaged[1]:  # (a log may start within the batch)
                 raise
             offset = damaged[1]
             continue

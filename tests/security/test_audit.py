@@ -106,6 +106,7 @@ def test_the_topic_has_the_lines_of_the_file_and_nobody_else_writes_to_it(
 ) -> None:
     with LoginClient(broker.of_listener[LISTENER]) as admin:
         admin.log_in("admin", "of-admin")
+        wait_until(lambda: admin.fetch("__audit")["error_code"] == 0, "the broker made the topic")
         assert create(admin, "__audit") != 0
         assert admin.produce("__audit", [b"forged"]) != 0
         lines = (broker.data_dir / "audit.jsonl").read_bytes().splitlines()
