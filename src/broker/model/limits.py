@@ -244,8 +244,8 @@ V1_VALUE_BYTES_PER_TURN = 256 * KIB
 # steps.
 V1_READ_BYTES_PER_STEP = 256 * KIB
 V1_READ_BYTES_MAX = 2 * MIB
-# Partitions with known followers or role, 0.5 KB each; registered brokers.
-V1_REPLICATED_PARTITIONS_MAX = 10_000
+# Partitions with the role of a follower; registered brokers.
+V1_FOLLOWERS_MAX = 10_000
 V1_BROKERS_MAX = 1_000
 
 # --- RustLog --------------------------------------------------------------------------------------

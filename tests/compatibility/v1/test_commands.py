@@ -292,25 +292,29 @@ def test_a_group_name_must_be_utf_8(lines: LineClient) -> None:
 # ---- replicas --------------------------------------------------------------------------------
 
 
-def test_a_followers_report_is_shown_in_the_isr(lines: LineClient, topic: str) -> None:
+def test_the_isr_is_that_of_kafkas_metadata_whatever_clients_report(
+    broker: Broker, lines: LineClient, topic: str
+) -> None:
     lines.command(f"PRODUCE {topic} user1:a")
-    fetch = f"REPLICA_FETCH {topic} 2"
+    with WireClient(broker.address) as kafka:
+        asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+        [described] = kafka.request("Metadata", 8, asked)["topics"]
+    [found] = [each for each in described["partitions"] if each["partition_index"] == 2]
+    in_sync = f"isr=[{' '.join(map(str, found['isr_nodes']))}]"
 
-    assert lines.command(f"{fetch} 2 0") == (
-        "OK|replica=2 acked_offset=0 hw=0 isr=[0 2] under_replicated=false"
-    )
-    assert lines.command(f"{fetch} 1 5") == (
-        "OK|replica=1 acked_offset=5 hw=0 isr=[0 1 2] under_replicated=false"
-    )
-    lines.command(f"PRODUCE {topic} user1:b")
-    assert lines.command(f"{fetch} 1 -9") == (
-        "OK|replica=1 acked_offset=-9 hw=1 isr=[0] under_replicated=false"
-    )
+    for replica, offset in ((2, 0), (1, 5), (1, -9)):
+        assert lines.command(f"REPLICA_FETCH {topic} 2 {replica} {offset}") == (
+            f"OK|replica={replica} acked_offset={offset} hw=0 {in_sync} under_replicated=false"
+        )
+    factor = len(found["replica_nodes"])
+    assert f" replication_factor={factor} " in lines.command(f"ADMIN_CREATE_TOPIC {topic} 3 3")
+    moved = lines.command(f"ADMIN_SET_PARTITION_LEADER {topic} 2 {found['leader_id']} 1,0")
+    assert moved.startswith(f"OK|topic={topic} partition=2 leader={found['leader_id']} {in_sync} ")
 
 
-def test_an_empty_partition_counts_as_replicated_everywhere(lines: LineClient, topic: str) -> None:
+def test_a_topic_that_does_not_exist_is_an_empty_one(lines: LineClient, topic: str) -> None:
     assert lines.command(f"REPLICA_FETCH {topic} 7 1 3") == (
-        "OK|replica=1 acked_offset=3 hw=-1 isr=[0 1] under_replicated=false"
+        "OK|replica=1 acked_offset=3 hw=-1 isr=[1] under_replicated=false"
     )
     assert topic not in lines.command("ADMIN_GET_METADATA")
 
@@ -383,20 +387,7 @@ def test_acks_all_requires_no_more_copies_than_there_are(
     with LineClient(broker.address) as lines:
         assert lines.command("PRODUCE t user1:a acks=all") == "OK|partition=2 offset=0 hw=0"
         assert lines.command("CONSUME t 2 0") == "OK|messages=0:a hw=0"
-
-
-def test_a_followers_report_is_shown_until_the_next_write(
-    start_broker: Callable[..., BrokerProcess],
-) -> None:
-    broker = start_broker("min.insync.replicas=2")
-    with LineClient(broker.address) as lines:
-        lines.command("PRODUCE t user1:a")
-        assert lines.command("REPLICA_FETCH t 1 1 0") == (
-            "OK|replica=1 acked_offset=0 hw=-1 isr=[0 1] under_replicated=false"
-        )
         assert lines.command("REPLICA_FETCH t 2 1 0").endswith("under_replicated=false")
-        lines.command("PRODUCE t user1:c")
-        assert lines.command("REPLICA_FETCH t 2 2 0").endswith("under_replicated=true")
 
 
 # ---- the second generation -------------------------------------------------------------------
@@ -410,7 +401,7 @@ def test_administration_commands_describe_a_cluster_of_one(
             ("ADMIN_GET_METADATA", "topics=[] brokers=[1] fenced=[]"),
             (
                 "ADMIN_CREATE_TOPIC b 2 3",
-                "topic=b partitions=2 replication_factor=3 term=1 index=1",
+                "topic=b partitions=2 replication_factor=1 term=1 index=1",
             ),
             (
                 "ADMIN_CREATE_TOPIC a 1 1",
@@ -483,17 +474,28 @@ def test_commands_that_would_move_leadership_are_refused_with_a_reason(
     lines: LineClient, topic: str
 ) -> None:
     lines.command(f"ADMIN_CREATE_TOPIC {topic} 1 1")
-
-    leads = f"{ALONE}this broker leads every partition"
     fences = f"{ALONE}no broker can take over from one that is fenced"
     followers = f"{ALONE}it has no followers"
-    assert lines.command(f"ADMIN_SET_PARTITION_LEADER {topic} 0 1 1,0") == leads
+    for other in (-1, 2):
+        assert lines.command(f"ADMIN_SET_PARTITION_LEADER {topic} 0 {other} 1,0") == (
+            f"{ALONE}this broker leads every partition"
+        )
     assert lines.command(f"ADMIN_SET_PARTITION_LEADER {topic} 1 1 1") == (
         f"{BAD}partition not found: topic={topic} partition=1"
     )
-    assert lines.command(f"ADMIN_ELECT_TOPIC_LEADERS {topic}") == leads
     assert lines.command("ADMIN_FENCE_BROKER 1") == fences
-    assert lines.command("ADMIN_UNFENCE_BROKER 1") == fences
-    assert lines.command("ADMIN_RECONCILE_BROKER_HEALTH 1000") == fences
     assert lines.command(f"BROKER_FETCH {topic} 0 1 0 100") == followers
     assert lines.command(f"BROKER_REPLICA_ACK {topic} 0 1 0") == followers
+
+
+def test_commands_that_change_nothing_say_what_is_so(lines: LineClient, topic: str) -> None:
+    lines.command(f"ADMIN_CREATE_TOPIC {topic} 1 2")
+
+    for leader in (1, 0):  # 0 is the only broker that most of the originals have
+        answer = lines.command(f"ADMIN_SET_PARTITION_LEADER {topic} 0 {leader} 1,0")
+        assert answer.startswith(f"OK|topic={topic} partition=0 leader=1 isr=[1] term=1 index=")
+    assert lines.command(f"ADMIN_ELECT_TOPIC_LEADERS {topic}") == (
+        f"OK|topic={topic} elected_changes=0"
+    )
+    assert lines.command("ADMIN_UNFENCE_BROKER 1").startswith("OK|broker_id=1 fenced=false term=1 ")
+    assert lines.command("ADMIN_RECONCILE_BROKER_HEALTH 1000") == "OK|reconciled=0"

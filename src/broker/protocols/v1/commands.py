@@ -13,7 +13,7 @@ from broker.core.access import Need
 from broker.core.session import Session
 from broker.protocols.v1.brokers import Brokers
 from broker.protocols.v1.errors import Refusal, bad_request
-from broker.protocols.v1.replicas import Replicas
+from broker.protocols.v1.roles import Roles
 
 VERSION: Final = "V1"
 NO_ID: Final = "0"  # the correlation id of the response to a line whose envelope is invalid
@@ -40,7 +40,7 @@ class Request(NamedTuple):
 
     args: list[str]
     session: Session
-    replicas: Replicas
+    roles: Roles
     brokers: Brokers
 
 

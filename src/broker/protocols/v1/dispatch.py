@@ -10,7 +10,7 @@ from broker.core.forwarding import ElsewhereError, learn
 from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
-from broker.model.limits import V1_BROKERS_MAX, V1_REPLICATED_PARTITIONS_MAX
+from broker.model.limits import V1_BROKERS_MAX, V1_FOLLOWERS_MAX
 from broker.protocols.base import Additions, Immediate, Reply, SmallFiles, WireProtocol
 from broker.protocols.v1 import errors
 from broker.protocols.v1.brokers import Brokers
@@ -27,7 +27,7 @@ from broker.protocols.v1.errors import Code, Refusal, RefusedError
 from broker.protocols.v1.forwarding import forwarded
 from broker.protocols.v1.group_files.copies import V1Copies
 from broker.protocols.v1.group_files.group_import import V1Import
-from broker.protocols.v1.replicas import Replicas
+from broker.protocols.v1.roles import Roles
 from broker.protocols.v1.table import COMMANDS, wrong_count
 
 _log = logging.getLogger(__name__)
@@ -38,15 +38,15 @@ STORAGE_FAILURE: Final = error_line("", _DISK_FAILED).removeprefix(b"V1||")
 
 
 class V1(WireProtocol):
-    """The protocol; its only state is what clients have reported of replicas and brokers."""
+    """The protocol; its only state is what clients have set of roles and brokers."""
 
-    __slots__ = ("_brokers", "_replicas")
+    __slots__ = ("_brokers", "_roles")
     name = "v1"
     import_command = "broker.protocols.v1.importing.command"
 
     def __init__(self) -> None:
-        """Start without followers, roles or registered brokers."""
-        self._replicas = Replicas(V1_REPLICATED_PARTITIONS_MAX)
+        """Start without roles or registered brokers."""
+        self._roles = Roles(V1_FOLLOWERS_MAX)
         self._brokers = Brokers(V1_BROKERS_MAX)
 
     def native_protocol(self, config: Config) -> native.V1:  # noqa: ARG002 (it has no settings)
@@ -56,7 +56,7 @@ class V1(WireProtocol):
         def set_has_followers(follower_count: int) -> None:
             native_protocol.has_followers = follower_count > 0
 
-        self._replicas.on_roles_changed = set_has_followers
+        self._roles.on_changed = set_has_followers
         return native_protocol
 
     def attach(self, broker: Broker, files: SmallFiles) -> Additions:
@@ -66,7 +66,7 @@ class V1(WireProtocol):
         return Additions(
             services=(V1Copies(files, groups, clock),),
             before_serving=group_import.run,
-            topic_deleted=self._replicas.forget_topic,
+            topic_deleted=self._roles.forget_topic,
         )
 
     def handle(
@@ -88,7 +88,7 @@ class V1(WireProtocol):
         if len(envelope.args) not in command.arg_counts:
             refused = wrong_count(envelope.command, command)
             return error_line(envelope.correlation_id, refused.refusal)
-        request = Request(envelope.args, session, self._replicas, self._brokers)
+        request = Request(envelope.args, session, self._roles, self._brokers)
         return _answer(envelope, command, request, body)
 
 

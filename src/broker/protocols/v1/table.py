@@ -81,7 +81,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "<timeout_ms>", admin.reconcile_broker_health, _ALTER
     ),
     "ADMIN_FENCE_BROKER": _command("<broker_id>", admin.fence_broker, _ALTER),
-    "ADMIN_UNFENCE_BROKER": _command("<broker_id>", admin.fence_broker, _ALTER),
+    "ADMIN_UNFENCE_BROKER": _command("<broker_id>", admin.unfence_broker, _ALTER),
     "ADMIN_SET_PARTITION_LEADER": _command(
         "<topic> <partition> <leader_id> <isr_csv>", admin.set_partition_leader, _ALTER
     ),

@@ -1,8 +1,9 @@
 """ADMIN_* and BROKER_*: the original's cluster commands.
 
-Commands that would fence brokers or copy records have their arguments checked and are then refused
-with the reason: a standalone broker has no other one, and a cluster does these things by itself. In
-a cluster, leaders are moved to other replicas that are in sync.
+What changes nothing succeeds, and answers with what is so. Commands that would fence brokers or
+copy records have their arguments checked and are then refused with the reason: a standalone broker
+has no other one, and a cluster does these things by itself. In a cluster, leaders are moved to
+other replicas that are in sync.
 """
 
 from broker.core import access
@@ -16,6 +17,7 @@ from broker.protocols.v1.commands import Request, integer, numbers
 from broker.protocols.v1.errors import RefusedError, bad_request
 
 _FOLLOWER_MIN = 1
+_ONLY_BROKER = 0  # the id of the original's first broker, which often is the only one
 _NO_OTHER = "no broker can take over from one that is fenced"
 _LEASES = "a broker whose lease has ended is fenced by itself"
 _LEADS_ALL = "this broker leads every partition"
@@ -65,8 +67,7 @@ async def create_topic(request: Request) -> str:
         existing = await _create(request, name, partitions, factor)
     elif existing.partition_count != partitions:
         raise bad_request(f"topic already exists with {existing.partition_count} partitions")
-    if request.session.broker.links is not None:
-        factor = len(request.session.broker.cluster.leadership(existing, 0).replicas)
+    factor = len(request.session.broker.cluster.leadership(existing, 0).replicas)
     change = _change(request)
     return f"topic={name} partitions={partitions} replication_factor={factor} {change}"
 
@@ -126,19 +127,21 @@ async def broker_heartbeat(request: Request) -> str:
 
 
 async def reconcile_broker_health(request: Request) -> str:
-    """Refuse to fence brokers without a recent heartbeat."""
+    """Fence and unfence nobody: a broker of a cluster is fenced when its lease ends."""
     if integer(request.args[0], "timeout_ms") <= 0:
         raise bad_request("timeout must be > 0")
-    raise _refused(request, _NO_OTHER, _LEASES)
+    return "reconciled=0"
 
 
 async def fence_broker(request: Request) -> str:
-    """Refuse to fence or unfence a broker."""
-    broker_id = integer(request.args[0], "broker_id")
-    if broker_id < 0:
-        raise bad_request("broker id must be >= 0")
-    _check_broker(request, broker_id)
+    """Refuse to fence a broker."""
+    _named_broker(request)
     raise _refused(request, _NO_OTHER, _LEASES)
+
+
+async def unfence_broker(request: Request) -> str:
+    """Acknowledge that a broker is not fenced: one that is in the list never is."""
+    return f"broker_id={_named_broker(request)} fenced=false {_change(request)}"
 
 
 async def set_partition_leader(request: Request) -> str:
@@ -150,38 +153,35 @@ async def set_partition_leader(request: Request) -> str:
         _listed(each)
     if leader < -1:
         raise bad_request("leader id must be >= -1")
-    _check_topic(request, name)
-    topic = request.session.broker.topics.get(name)
-    if topic is None or not topic.has_partition(partition):
+    topic = _topic(request, name)
+    if not topic.has_partition(partition):
         raise bad_request(f"partition not found: topic={name} partition={partition}")
-    changes, cluster = request.session.broker.partition_changes, request.session.broker.cluster
-    if changes is None:
+    broker = request.session.broker
+    changes, cluster = broker.partition_changes, broker.cluster
+    if changes is not None:
+        try:
+            await changes.move_leader((topic.topic_id, partition), leader, _SECONDS)
+        except RequestError as error:
+            leads = cluster.leadership(topic, partition).leader
+            text = f"not possible in this cluster: broker {leads} leads the partition: {error}"
+            raise bad_request(text) from None
+    elif leader not in {broker.node_id, _ONLY_BROKER}:
         raise bad_request(f"not possible on a single broker: {_LEADS_ALL}")
-    try:
-        await changes.move_leader((topic.topic_id, partition), leader, _SECONDS)
-    except RequestError as error:
-        leads = cluster.leadership(topic, partition).leader
-        text = f"not possible in this cluster: broker {leads} leads the partition: {error}"
-        raise bad_request(text) from None
-    isr = numbers(cluster.leadership(topic, partition).isr)
-    change = _change(request)
-    return f"topic={name} partition={partition} leader={leader} isr={isr} {change}"
+    found = cluster.leadership(topic, partition)
+    leads = f"leader={found.leader} isr={numbers(found.isr)}"
+    return f"topic={name} partition={partition} {leads} {_change(request)}"
 
 
 async def elect_topic_leaders(request: Request) -> str:
-    """Let the preferred leaders of a topic lead, where they can."""
-    name = request.args[0]
-    _check_topic(request, name)
-    changes, topic = (
-        request.session.broker.partition_changes,
-        request.session.broker.topics.get(name),
-    )
-    if changes is None or topic is None:
-        raise bad_request(f"not possible on a single broker: {_LEADS_ALL}")
+    """Let the preferred leaders of a topic lead, where they can; a single broker always does."""
+    topic = _topic(request, request.args[0])
+    changes = request.session.broker.partition_changes
+    if changes is None:
+        return f"topic={topic.name} elected_changes=0"
     items = [(topic.topic_id, number) for number in range(topic.partition_count)]
     led = [each for each in items if not changes.is_led_by_preferred(each)]
     errors = await changes.prefer_leaders(led, _SECONDS)
-    return f"topic={name} elected_changes={len(led) - len(errors)}"
+    return f"topic={topic.name} elected_changes={len(led) - len(errors)}"
 
 
 async def broker_fetch(request: Request) -> str:
@@ -219,10 +219,21 @@ def _check_broker(request: Request, broker_id: int) -> None:
         raise bad_request(f"broker not found: {broker_id}")
 
 
-def _check_topic(request: Request, name: str) -> None:
+def _named_broker(request: Request) -> int:
+    """Return the broker that the command names."""
+    broker_id = integer(request.args[0], "broker_id")
+    if broker_id < 0:
+        raise bad_request("broker id must be >= 0")
+    _check_broker(request, broker_id)
+    return broker_id
+
+
+def _topic(request: Request, name: str) -> Topic:
     check_name(name)
-    if request.session.broker.topics.get(name) is None:
+    topic = request.session.broker.topics.get(name)
+    if topic is None:
         raise bad_request(f"topic not found: {name}")
+    return topic
 
 
 def _check_follower(name: str, follower: int) -> None:

@@ -29,7 +29,7 @@ async def handle(request: Request) -> str:
     topic = await topic_or_new(request, name)
     partition = partition_of(encoded(key), topic.partition_count)
     check_led(request.session, topic, partition)
-    if request.replicas.is_follower((topic.name, partition)):
+    if request.roles.is_follower((topic.name, partition)):
         raise RefusedError(NOT_LEADER)
     broker = request.session.broker
     row = encoded(key), encoded(value)

@@ -1,7 +1,7 @@
-"""REPLICA_FETCH and SET_PARTITION_ROLE: reports of clients about replicas.
+"""REPLICA_FETCH and SET_PARTITION_ROLE.
 
-A partition with replicas on several brokers has its own ISR, which is shown whatever clients
-report. For one with a single replica the reports are kept, and shown as the original shows them.
+Replicas are other brokers of the cluster, which copy records by Kafka's protocol. So the ISR that
+is shown is the one that acknowledgements wait for, whatever clients report.
 """
 
 from typing import Final
@@ -10,44 +10,37 @@ from broker.core.forwarding import check_led
 from broker.core.topics.lookup import log_of
 from broker.protocols.v1.commands import Request, boolean, integer, numbers
 from broker.protocols.v1.errors import bad_request
-from broker.protocols.v1.replicas import LEADER, REPLICATION_FACTOR
 from broker.protocols.v1.topics import last_readable, topic_or_new
 
 _ROLES: Final = {"leader": False, "follower": True}
+_REPLICAS: Final = range(1, 3)  # the original's followers; its leader is 0
 _NOTHING: Final = -1
 
 
 async def replica_fetch(request: Request) -> str:
-    """Record a follower's last offset; a topic that does not exist is shown as empty."""
+    """Return the ISR of a partition; a topic that does not exist is shown as empty."""
     name, partition_text, replica_text, offset_text = request.args
     partition = integer(partition_text, "partition")
     replica = integer(replica_text, "replica_id")
     offset = integer(offset_text, "offset")
-    if not LEADER < replica < REPLICATION_FACTOR:
+    if replica not in _REPLICAS:
         raise bad_request("invalid replica id")
-    topic = request.session.broker.topics.get(name)
+    broker = request.session.broker
+    topic = broker.topics.get(name)
     if topic is None or not topic.has_partition(partition):
-        minimum = request.session.broker.config.integer("min.insync.replicas")
-        return _report(replica, offset, _NOTHING, [LEADER, replica], minimum)
+        return _report(replica, offset, _NOTHING, (broker.node_id,), 1)
     check_led(request.session, topic, partition)
     log = log_of(topic, partition)
-    key = (topic.name, partition)
-    if request.replicas.is_follower(key):
+    if request.roles.is_follower((topic.name, partition)):
         raise bad_request("partition is not leader")
-    now_ms = request.session.broker.clock.monotonic_ms()
-    leader_last = log.log_end_offset - 1
-    leadership = request.session.broker.cluster.leadership(topic, partition)
-    if len(leadership.replicas) > 1:
-        in_sync = list(leadership.isr)
-    else:
-        request.replicas.report(key, replica, offset, leader_last, now_ms)
-        in_sync = request.replicas.in_sync(key, leader_last, now_ms)
-    minimum = topic.config.integer("min.insync.replicas")
-    return _report(replica, offset, last_readable(log), in_sync, minimum)
+    leadership = broker.cluster.leadership(topic, partition)
+    # As an acks=all counts it: with fewer replicas than this they are enough (KIP-966).
+    minimum = min(topic.config.integer("min.insync.replicas"), leadership.wanted)
+    return _report(replica, offset, last_readable(log), leadership.isr, minimum)
 
 
 def _report(
-    replica: int, offset: int, high_watermark: int, in_sync: list[int], minimum: int
+    replica: int, offset: int, high_watermark: int, in_sync: tuple[int, ...], minimum: int
 ) -> str:
     return (
         f"replica={replica} acked_offset={offset} hw={high_watermark} isr={numbers(in_sync)}"
@@ -68,6 +61,5 @@ async def set_partition_role(request: Request) -> str:
         raise bad_request(f"partition not found: topic={name} partition={partition}")
     check_led(request.session, topic, partition)
     log = log_of(topic, partition)
-    now_ms = request.session.broker.clock.monotonic_ms()
-    request.replicas.set_follower((topic.name, partition), now_ms, is_follower=_ROLES[role])
+    request.roles.set_follower((topic.name, partition), is_follower=_ROLES[role])
     return f"topic={name} partition={partition} role={role} hw={last_readable(log)}"
