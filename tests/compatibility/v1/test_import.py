@@ -1,9 +1,10 @@
 """`broker import v1` into the real process: data of V1's original server."""
 
 import json
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,18 +116,79 @@ def test_damage_is_reported_with_its_position_and_everything_else_is_imported(
         assert [value for _, _, value in read(client, 1)] == [b"y", b"again"]
 
 
-def test_records_that_retention_will_delete_are_imported_and_reported(
+def settings_of(client: WireClient, topic: str) -> dict[str, str]:
+    asked = {"resource_type": 2, "resource_name": topic, "configuration_keys": None}
+    [found] = client.request("DescribeConfigs", 1, {"resources": [asked]})["results"]
+    return {each["name"]: each["value"] for each in found["configs"]}
+
+
+def test_a_topic_that_an_import_creates_keeps_records_of_any_age(
     start_broker: StartBroker, tmp_path: Path
 ) -> None:
-    broker = start_broker()
+    broker = start_broker("log.retention.ms=1000", "log.retention.bytes=1")
     segment(tmp_path, "orders", 0, 0, line(0, b"a"))
 
     ended = run(tmp_path, broker)
 
+    assert ended.returncode == 0, ended.stderr
+    with WireClient(broker.address) as client:
+        settings = settings_of(client, "orders")
+        assert (settings["retention.ms"], settings["retention.bytes"]) == ("-1", "-1")
+        assert read(client, 0) == [(0, TIME_MS, b"a")]
+
+
+@pytest.mark.parametrize(("retention", "expected"), [("broker", "604800000"), ("5000", "5000")])
+def test_records_that_retention_will_delete_are_imported_and_reported(
+    start_broker: StartBroker, tmp_path: Path, retention: str, expected: str
+) -> None:
+    broker = start_broker()
+    segment(tmp_path, "orders", 0, 0, line(0, b"a"))
+
+    ended = run(tmp_path, broker, "--retention", retention)
+
     assert ended.returncode == 1
     assert "--entity-name orders --add-config retention.ms=-1" in ended.stderr
     with WireClient(broker.address) as client:
+        assert settings_of(client, "orders")["retention.ms"] == expected
         assert read(client, 0) == [(0, TIME_MS, b"a")]
+
+
+@pytest.fixture
+def adopted(tmp_path: Path) -> Iterator[tuple[Path, BrokerProcess]]:
+    """A directory of the original server, and a broker whose first start took over its groups."""
+    folder = tmp_path / "original"
+    folder.mkdir()
+    group = {
+        "topic": "orders",
+        "generation": 2,
+        "assignor": "round_robin",
+        "member_order": ["c"],
+        "assignments": {"c": [0, 1, 2]},
+        "members": [{"consumer_id": "c", "last_heartbeat_unix_ms": TIME_MS}],
+    }
+    (folder / "groups.json").write_text(json.dumps({"g": group}))
+    (folder / "offsets.json").write_text('{"g":{"orders":{"0":2}}}')
+    broker = BrokerProcess(tmp_path)
+    shutil.copytree(folder, broker.data_dir)
+    broker.start()
+    yield folder, broker
+    broker.stop()
+    broker.check()
+
+
+def test_an_import_after_a_first_start_has_taken_over_the_groups_is_complete(
+    adopted: tuple[Path, BrokerProcess],
+) -> None:
+    """The group still has its member, besides which nobody may commit; its offsets are there."""
+    folder, broker = adopted
+    segment(folder, "orders", 0, 0, b"".join(line(each, b"v") for each in range(3)))
+
+    ended = run(folder, broker, "-o", "json")
+
+    assert ended.returncode == 0, ended.stderr
+    assert report(ended)["committed_offsets"] == {"g": {"orders": {"0": 2}}}
+    with WireClient(broker.address) as client:
+        assert committed(client, "g") == {("orders", 0): 2}
 
 
 def test_a_second_import_duplicates_nothing(broker: BrokerProcess, tmp_path: Path) -> None:

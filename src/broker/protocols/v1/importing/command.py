@@ -52,6 +52,12 @@ DESCRIPTION = (
     " file and line; the exit code is 1 then."
 )
 _PARTITIONS = 3  # per topic, the default of V1's original server
+_HAS_MEMBERS = ErrorCode.UNKNOWN_MEMBER_ID.name
+_FOREVER = "-1"
+_MS_DIGITS_MAX = 18
+_AS_BROKER = "broker"  # of --retention
+# Members of an adopted group stay for a session, in which only they may commit.
+_SESSION_MS = limits.ASSIGNED_SESSION_TIMEOUT_MS + 2_000
 
 
 class Options(NamedTuple):
@@ -60,6 +66,7 @@ class Options(NamedTuple):
     folder: Path
     broker: Address
     partition_count: int  # of topics that are created
+    configs: Mapping[str, str]  # likewise
     prints_json: bool
 
 
@@ -75,6 +82,13 @@ def add_options(command: ArgumentParser) -> None:
         f" (default: {_PARTITIONS}, that server's default)",
     )
     command.add_argument(
+        "--retention",
+        default=_FOREVER,
+        metavar="MS",
+        help="how long topics that are created keep their records: milliseconds, -1 for ever, or"
+        f" '{_AS_BROKER}' for the setting of the broker (default: {_FOREVER})",
+    )
+    command.add_argument(
         "-o", "--output", choices=("text", "json"), default="text", help="format of the report"
     )
 
@@ -85,7 +99,19 @@ def _options(parsed: Namespace) -> Options:
             f"--partitions {parsed.partitions}: give 1 .. {limits.PARTITIONS_PER_TOPIC_MAX}"
         )
     broker = parse_address(parsed.broker)
-    return Options(parsed.folder, broker, parsed.partitions, parsed.output == "json")
+    configs = _configs_for(parsed.retention)
+    return Options(parsed.folder, broker, parsed.partitions, configs, parsed.output == "json")
+
+
+def _configs_for(retention: str) -> dict[str, str]:
+    """Return the settings of topics that are created; without a limit they keep everything."""
+    if retention == _AS_BROKER:
+        return {}
+    is_number = retention.isascii() and retention.isdigit() and len(retention) <= _MS_DIGITS_MAX
+    if not is_number and retention != _FOREVER:
+        raise ConfigError(f"--retention {retention!a}: give milliseconds, -1, or '{_AS_BROKER}'")
+    configs = {"cleanup.policy": "delete", "retention.ms": retention}
+    return configs | ({"retention.bytes": _FOREVER} if retention == _FOREVER else {})
 
 
 def run(parsed: Namespace, progress: Callable[[str], None]) -> int:
@@ -116,7 +142,7 @@ def run(parsed: Namespace, progress: Callable[[str], None]) -> int:
             )
         check_reachable(str(asked.broker))
         with Client(asked.broker) as client:
-            importing = _Import(client, report, asked.partition_count, SystemClock())
+            importing = _Import(client, report, asked, SystemClock())
             importing.run(found, offsets or {})
     except OSError as error:
         raise ImportFailed(
@@ -145,10 +171,10 @@ def _print_next_steps(report: Report) -> int:
 class _Import:
     """One import of segments and committed offsets."""
 
-    def __init__(self, client: Client, report: Report, partition_count: int, clock: Clock) -> None:
+    def __init__(self, client: Client, report: Report, asked: Options, clock: Clock) -> None:
         self._client = client
         self._report = report
-        self._partition_count = partition_count
+        self._asked = asked
         self._clock = clock
         self._oldest_ms: dict[str, int] = {}  # of the records of each topic
 
@@ -191,8 +217,9 @@ class _Import:
         """Create the topic, or check that it has enough partitions and is empty."""
         body = {
             "name": topic,
-            "num_partitions": max(partitions_needed, self._partition_count),
+            "num_partitions": max(partitions_needed, self._asked.partition_count),
             "replication_factor": -1,
+            "configs": [{"name": name, "value": v} for name, v in self._asked.configs.items()],
         }
         answer = self._client.request(
             "CreateTopics", 5, {"topics": [body], "timeout_ms": _TIMEOUT_MS}
@@ -339,8 +366,11 @@ class _Import:
         wanted = list(self._translated(group_id, topics))
         for first in range(0, len(wanted), limits.IMPORT_OFFSETS_PER_REQUEST):
             part = wanted[first : first + limits.IMPORT_OFFSETS_PER_REQUEST]
-            for (topic, number, offset), error_code in self._commit_some(group_id, part):
-                error = codec.error_of(error_code)
+            codes = self._commit_some(group_id, part)
+            if any(codec.error_of(code).name == _HAS_MEMBERS for code in codes.values()):
+                codes = self._commit_beside_members(group_id, part)
+            for topic, number, offset in part:
+                error = codec.error_of(codes[topic, number])
                 if error.code:
                     self._report.add_problem(
                         f"the broker refuses the offset of group {group_id!a} in {topic}-{number}:"
@@ -365,7 +395,8 @@ class _Import:
 
     def _commit_some(
         self, group_id: str, part: list[tuple[str, int, int]]
-    ) -> Iterator[tuple[tuple[str, int, int], int]]:
+    ) -> dict[tuple[str, int], int]:
+        """Commit; return the error code of each partition."""
         by_topic: dict[str, list[codec.Fields]] = {}
         for topic, number, offset in part:
             asked = {"partition_index": number, "committed_offset": offset}
@@ -381,8 +412,42 @@ class _Import:
             }
             return next(iter(codes.values())), codes
 
-        _, codes = _with_retries(ask)
-        return ((each, codes[each[0], each[1]]) for each in part)
+        return _with_retries(ask)[1]
+
+    def _commit_beside_members(
+        self, group_id: str, part: list[tuple[str, int, int]]
+    ) -> dict[tuple[str, int], int]:
+        """Commit once the group's members are gone, unless its offsets are these already.
+
+        A first start of the broker in such a directory takes over the group, with its offsets; its
+        members stay until their sessions end.
+        """
+        deadline_ms = self._clock.monotonic_ms() + _SESSION_MS
+        is_told = False
+        while True:
+            if self._are_committed(group_id, part):
+                return {(topic, number): 0 for topic, number, _ in part}
+            codes = self._commit_some(group_id, part)
+            refused = any(codec.error_of(code).name == _HAS_MEMBERS for code in codes.values())
+            if not refused or self._clock.monotonic_ms() >= deadline_ms:
+                return codes
+            if not is_told:
+                self._report.progress(f"group {group_id!a} has members: waiting for their end")
+                is_told = True
+            time.sleep(limits.CLIENT_RETRY_SECONDS)
+
+    def _are_committed(self, group_id: str, part: list[tuple[str, int, int]]) -> bool:
+        by_topic: dict[str, list[int]] = {}
+        for topic, number, _ in part:
+            by_topic.setdefault(topic, []).append(number)
+        named = [{"name": name, "partition_indexes": each} for name, each in by_topic.items()]
+        answer = self._client.request("OffsetFetch", 5, {"group_id": group_id, "topics": named})
+        found = {
+            (topic["name"], each["partition_index"]): each["committed_offset"]
+            for topic in answer["topics"]
+            for each in topic["partitions"]
+        }
+        return all(found.get((topic, number)) == offset for topic, number, offset in part)
 
 
 def _with_retries(ask: Callable[[], tuple[int, _AnswerT]]) -> tuple[codec.KafkaError, _AnswerT]:
