@@ -287,6 +287,8 @@ CURSUS_RECORD_BYTES_MAX = CURSUS_CONSUME_BYTES_MAX
 # its headers, with 65,535 bytes of each text in them.
 CURSUS_MESSAGE_BYTES_MAX = CURSUS_RECORD_BYTES_MAX + 1 * KIB
 CURSUS_CONSUME_RECORDS_MAX = 8_192
+# Topics of which a connection remembers how far its last CONSUME of a pattern has read.
+CURSUS_PATTERN_TOPICS_MAX = 500
 # Read of a log at once, or one batch, where frames are made of stored batches: 0.15 ms.
 CURSUS_READ_BYTES_PER_STEP = 256 * KIB
 # Size of a stream's frame; none is made while more than the second waits for the socket.

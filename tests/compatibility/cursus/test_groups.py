@@ -3,13 +3,13 @@
 import json
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from tests.compatibility.cursus.members import GoMember, JavaMember, Member, PythonMember
 from tests.support.broker_process import Broker
-from tests.support.cursus_client import CursusClient, envelope, read_batch
+from tests.support.cursus_client import CursusClient, Message, batch, envelope, read_batch
 
 STALE = "ERROR: GEN_MISMATCH current={} requested={} group={} member={} reason=REBALANCE_REQUIRED"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -296,19 +296,98 @@ def test_an_invalid_group_command_is_refused(
     [
         "JOIN_GROUP topic={p} group=g member=c",
         "REGISTER_GROUP topic={p} group=g",
-        "COMMIT_OFFSET topic={p} partition=0 group=g offset=1 generation=1 member=c",
-        "FETCH_OFFSET topic={p} partition=0 group=g",
+        "BATCH_COMMIT topic={p} group=g generation=1 member=c P0:1",
     ],
 )
 @pytest.mark.parametrize("sign", "*?")
-def test_group_and_stream_commands_refuse_a_topic_pattern(
+def test_other_group_commands_refuse_a_topic_pattern(
     cursus: CursusClient, topic: str, command: str, sign: str
 ) -> None:
     pattern = topic[:-1] + sign
 
     assert cursus.ask(command.format(p=pattern)) == (
         f"ERROR: topic_not_found topic={pattern}"
-        ' reason="only CONSUME takes a pattern: its records do not say their topic"'
+        ' reason="only CONSUME, FETCH_OFFSET and COMMIT_OFFSET take a pattern"'
+    )
+
+
+@pytest.fixture
+def family(cursus: CursusClient, topic: str) -> Iterator[list[str]]:
+    """Topics of one partition with 2, 5 and 3 records."""
+    names = [f"{topic}-{each}" for each in "abc"]
+    for name, count in zip(names, (2, 5, 3), strict=True):
+        cursus.ask(f"CREATE topic={name} partitions=1")
+        cursus.answer(batch(name, 0, [Message(name.encode())] * count))
+    yield names
+    for name in names:
+        cursus.ask(f"DELETE topic={name}")
+
+
+def consumed(client: CursusClient, pattern: str, group: str, member: str) -> list[Message]:
+    """Consume as the original's own test does: from the offset that FETCH_OFFSET tells."""
+    offset = client.ask(f"FETCH_OFFSET topic={pattern} partition=0 group={group}")
+    start = offset.removeprefix("OK offset=")
+    found: list[Message] = client.consume(
+        f"CONSUME topic={pattern} partition=0 offset={start} group={group}"
+        f" autoOffsetReset=earliest member={member} generation=1"
+    ).messages
+    return found
+
+
+@pytest.mark.parametrize("sign", "*?")
+def test_a_member_reads_a_pattern_and_commits_it(
+    cursus: CursusClient, topic: str, group: str, family: list[str], sign: str
+) -> None:
+    pattern = f"{topic}-{sign}"
+    member = joined(cursus, family[0], group, "c")
+    commit = f"COMMIT_OFFSET topic={pattern} partition=0 group={group} generation=1 member={member}"
+
+    assert len(consumed(cursus, pattern, group, member)) == 10
+    assert cursus.ask(f"{commit} offset=3") == "OK"
+    assert consumed(cursus, pattern, group, member) == []
+    for name, count in zip(family, (2, 5, 3), strict=True):
+        fetch = f"FETCH_OFFSET topic={name} partition=0 group={group}"
+        assert cursus.ask(fetch) == f"OK offset={count}"
+        cursus.ask(f"PUBLISH topic={name} producerId=p message=more")
+    found = consumed(cursus, pattern, group, member)
+    assert [(each.offset, each.payload) for each in found] == [
+        (offset, b"more") for offset in (2, 5, 3)
+    ]
+
+
+def test_a_commit_of_a_pattern_is_for_what_the_connection_has_read(
+    broker: Broker, cursus: CursusClient, topic: str, group: str, family: list[str]
+) -> None:
+    pattern = f"{topic}-*"
+    member = joined(cursus, family[0], group, "c")
+    commit = f"COMMIT_OFFSET topic={pattern} partition=0 group={group} generation=1"
+    consumed(cursus, pattern, group, member)
+
+    with CursusClient(broker.address) as other:
+        answer = other.ask(f"{commit} member={member} offset=3")
+    assert answer.startswith(f"ERROR: topic_not_found topic={pattern} reason=")
+    answer = cursus.ask(f"{commit} member={member} offset=2")
+    assert answer.startswith("ERROR: invalid_offset reason=")
+    assert answer.endswith('up to offset 3"')
+    assert cursus.ask(f"{commit} member=x offset=3").startswith("ERROR: member_not_found")
+    fetch = f"FETCH_OFFSET topic={pattern} partition=0 group={group}"
+    assert cursus.ask(fetch) == "OK offset=0"
+
+
+def test_a_commit_of_a_pattern_is_not_for_a_group_of_another_topic(
+    cursus: CursusClient, topic: str, group: str, family: list[str]
+) -> None:
+    assert family
+    member = joined(cursus, topic, group, "c")
+    pattern = f"{topic}-*"
+    consumed(cursus, pattern, group, member)
+
+    assert cursus.ask(
+        f"COMMIT_OFFSET topic={pattern} partition=0 group={group} generation=1 member={member}"
+        " offset=3"
+    ) == (f"ERROR: topic_not_assigned_to_group expected={topic} actual={pattern}")
+    assert cursus.ask(f"FETCH_OFFSET topic={topic}-x* partition=0 group={group}") == (
+        f"ERROR: topic_not_found topic={topic}-x*"
     )
 
 

@@ -66,13 +66,13 @@ def payloads(found: Batch) -> list[bytes]:
 @pytest.mark.parametrize("acks", [b"1", b"-1", b"all", b"ALL", b""])
 @pytest.mark.parametrize("is_original", [False, True])
 def test_a_batch_is_acknowledged(
-    cursus: CursusClient, topic: str, acks: bytes, is_original: bool
+    broker: Broker, cursus: CursusClient, topic: str, acks: bytes, is_original: bool
 ) -> None:
     messages = [Message(b"hi", n, b"p1", b"k", 7) for n in (1, 2, 3)]
 
     assert cursus.answer(batch(topic, 2, messages, acks=acks, is_original=is_original)) == (
         b'{"status":"OK","last_offset":2,"producer_epoch":7,"producer_id":"p1","seq_start":1,'
-        b'"seq_end":3,"leader":"","error":""}'
+        b'"seq_end":3,"leader":"%b","error":""}' % broker.address.encode()
     )
 
 
@@ -328,13 +328,13 @@ def test_a_producer_name_above_the_limit_is_refused(cursus: CursusClient, checke
 # ---- PUBLISH -----------------------------------------------------------------------------------
 
 
-def test_a_message_is_published(cursus: CursusClient, topic: str) -> None:
+def test_a_message_is_published(broker: Broker, cursus: CursusClient, topic: str) -> None:
     assert cursus.ask(
         f"PUBLISH topic={topic} partition=1 producerId=p seqNum=1 epoch=7 acks=1 key=k"
         " isIdempotent=true message= a b "
     ) == (
         '{"status":"OK","last_offset":0,"producer_epoch":7,"producer_id":"p","seq_start":1,'
-        '"seq_end":1,"leader":"","error":""}'
+        f'"seq_end":1,"leader":"{broker.address}","error":""}}'
     )
     found = cursus.consume(f"CONSUME topic={topic} partition=1 offset=0")
     assert found.messages == [Message(b"a b", 1, b"p", b"k", 7)]

@@ -32,6 +32,7 @@ cdef class CursusFrame:
     cdef readonly int32_t count
     cdef uint64_t seq_start
     cdef uint64_t seq_end
+    cdef readonly int64_t last_offset
     cdef readonly int64_t next_offset
     cdef readonly int64_t skip_offset
     cdef readonly size_t large_size

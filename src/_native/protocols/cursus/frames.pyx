@@ -140,6 +140,7 @@ cdef class CursusFrame:
 
     Attributes:
         count: how many records it has.
+        last_offset: of its last record; -1: it has none.
         next_offset: the first offset that was not taken yet.
         skip_offset: the offset after what cannot be taken, if "too large" or "unreadable".
         large_size: bytes that the record would take in a frame, for "too large".
@@ -174,6 +175,7 @@ cdef class CursusFrame:
         """Begin a frame without records; the header stays."""
         self.out.size = self.head_size
         self.count = 0
+        self.last_offset = -1
         self.seq_start = self.seq_end = 0
 
     cdef FrameStatus read_slice(
@@ -318,6 +320,7 @@ cdef class CursusFrame:
             self.seq_start = record.sequence
         self.seq_end = record.sequence
         self.count += 1
+        self.last_offset = offset
         self.next_offset = sum_wrapped(offset, 1)
         return FRAME_OPEN
 

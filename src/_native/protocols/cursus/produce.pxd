@@ -13,7 +13,9 @@ from broker._native.wire.unseen_writes cimport UnseenWrites
 cdef enum:
     BATCH_MAGIC = 0xBA            # the first byte of a batch
     TEXT_MAX = 255                # bytes of a producer id, event type or metadata, natively
-    ANSWER_MAX = 512 + TEXT_MAX   # 120 of fixed text, 80 of numbers, 80 of an error
+    LEADER_MAX = 264              # bytes of the leader's address: a host name and a port
+    ANSWER_SIZE = 512             # 120 of fixed text, 80 of numbers, 80 of an error
+    ANSWER_MAX = ANSWER_SIZE + TEXT_MAX + LEADER_MAX
 
 # Cursus's bits of PartitionLog.protocol_flags, which the settings of the topic decide.
 cdef enum:
@@ -33,11 +35,12 @@ cdef bint is_plain_text(Text text) noexcept nogil
 cdef bint add_record(PlainBatch* into, CursusRecord* record) noexcept
 cdef uint32_t put_answer(
     uint8_t* at, const char* status, int64_t last_offset, CursusHead* head,
-    CursusRecord* last, const char* error) noexcept nogil
+    CursusRecord* last, Text leader, const char* error) noexcept nogil
+cdef ReplySlot* answer_slot(CursusRecord* last, Text leader) noexcept nogil
 cdef void put_failure(ReplySlot* slot, const char* text) noexcept nogil
 cdef void wait_for_acks(PartitionLog log, ReplySlot* slot, int64_t end_offset, Acks acks) noexcept
 cdef void put_unacknowledged(
     ReplySlot* slot, UnseenWrites* unseen, PartitionLog log, int64_t end_offset) noexcept
 cdef ReplySlot* cursus_produce(
-    TopicTable topics, Turn turn, Permissions permissions, UnseenWrites* unseen,
+    TopicTable topics, Turn turn, Permissions permissions, UnseenWrites* unseen, Text leader,
     Cursor body) noexcept

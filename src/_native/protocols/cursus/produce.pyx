@@ -42,7 +42,7 @@ cdef PlainBatch batch             # used within one call only
 
 cdef const char* ACK = (
     b'{"status":"%s","last_offset":%lld,"producer_epoch":%lld,"producer_id":"%.*s",'
-    b'"seq_start":%llu,"seq_end":%llu,"leader":"","error":"%s"}')
+    b'"seq_start":%llu,"seq_end":%llu,"leader":"%.*s","error":"%s"}')
 cdef const char* FAILED = b"broker_error reason='the log of the partition has failed'"
 # As protocols/cursus/errors.py: clients try again after errors of this code.
 cdef const char* TOO_FEW = (
@@ -148,14 +148,21 @@ cdef bint fill(Cursor records, int32_t count, Turn turn, bint* have_keys) noexce
 
 cdef uint32_t put_answer(
         uint8_t* at, const char* status, int64_t last_offset, CursusHead* head,
-        CursusRecord* last, const char* error) noexcept nogil:
-    """Write the frame of an answer; return its size."""
+        CursusRecord* last, Text leader, const char* error) noexcept nogil:
+    """Write the frame of an answer into an `answer_slot`; return its size."""
     cdef int size = snprintf(
         <char*>at + FRAME_HEAD_SIZE, ANSWER_MAX, ACK, status, <long long>last_offset,
         <long long>last.epoch, <int>last.producer_id.size, <const char*>last.producer_id.data,
-        <unsigned long long>head.seq_start, <unsigned long long>head.seq_end, error)
+        <unsigned long long>head.seq_start, <unsigned long long>head.seq_end,
+        <int>leader.size, <const char*>leader.data, error)
     store_uint32(at, <uint32_t>size)
     return FRAME_HEAD_SIZE + <uint32_t>size
+
+
+cdef ReplySlot* answer_slot(CursusRecord* last, Text leader) noexcept nogil:
+    """Return a slot with room for two answers, one of them for a failure; NULL without memory."""
+    return slot_new(
+        2 * <uint32_t>(FRAME_HEAD_SIZE + ANSWER_SIZE + last.producer_id.size + leader.size), 1)
 
 
 cdef void put_failure(ReplySlot* slot, const char* text) noexcept nogil:
@@ -203,9 +210,12 @@ cdef void put_unacknowledged(
 
 
 cdef ReplySlot* cursus_produce(
-        TopicTable topics, Turn turn, Permissions permissions, UnseenWrites* unseen,
+        TopicTable topics, Turn turn, Permissions permissions, UnseenWrites* unseen, Text leader,
         Cursor body) noexcept:
-    """Append a batch; return the slot of its answer, or NULL if nothing was changed."""
+    """Append a batch; return the slot of its answer, or NULL if nothing was changed.
+
+    `leader` is this broker's address for the client, of LEADER_MAX bytes at most.
+    """
     cdef CursusHead head
     cdef CursusRecord last
     cdef Cursor records
@@ -230,7 +240,7 @@ cdef ReplySlot* cursus_produce(
     log = entry.log_of(<int32_t>head.partition)
     if not plain_takes(log, True) or log.protocol_flags & LOG_HAS_NAMED_PRODUCERS:
         return NULL
-    slot = slot_new(2 * (FRAME_HEAD_SIZE + ANSWER_MAX), 1)
+    slot = answer_slot(&last, leader)
     if slot == NULL:
         return NULL
     is_done = (
@@ -244,9 +254,9 @@ cdef ReplySlot* cursus_produce(
         put_unacknowledged(slot, unseen, log, base_offset + head.count)
         return slot
     slot.size = put_answer(
-        slot.data, b"OK", base_offset + head.count - 1, &head, &last, b"")
+        slot.data, b"OK", base_offset + head.count - 1, &head, &last, leader, b"")
     slot.failed_size = put_answer(
-        slot.data + slot.size, b"ERROR", 0, &head, &last, FAILED)
+        slot.data + slot.size, b"ERROR", 0, &head, &last, leader, FAILED)
     slot.fail = fail_batch
     wait_for_acks(log, slot, base_offset + head.count, acks)
     return slot

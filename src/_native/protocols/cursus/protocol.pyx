@@ -9,8 +9,9 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.permissions cimport Permissions
+from broker._native.protocols.cursus.batch cimport Text, text_of
 from broker._native.protocols.cursus.first_bytes cimport cursus_recognizes
-from broker._native.protocols.cursus.produce cimport BATCH_MAGIC, cursus_produce
+from broker._native.protocols.cursus.produce cimport BATCH_MAGIC, LEADER_MAX, cursus_produce
 from broker._native.protocols.cursus.publish cimport RoundRobin, cursus_publish, publish_take
 from broker._native.wire.connection cimport Connection, NativeProtocol, Verdict
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
@@ -28,10 +29,16 @@ cdef class Cursus(NativeProtocol):
     """The Cursus protocol."""
 
     cdef RoundRobin round_robin
+    cdef object state_of
 
-    def __cinit__(self, fallback, RoundRobin round_robin=None):
-        """Leave all other requests to `fallback`, which shares the round-robin over partitions."""
+    def __cinit__(self, fallback, RoundRobin round_robin=None, state_of=None):
+        """Leave all other requests to `fallback`, which shares the round-robin over partitions.
+
+        `state_of` returns the state of a connection, with the address of this broker, `leader`, and
+        keeps it in its session.
+        """
         self.fallback = fallback
+        self.state_of = state_of
         self.round_robin = RoundRobin() if round_robin is None else round_robin
         self.serves_half_closed = self.is_metered = True
 
@@ -50,16 +57,27 @@ cdef class Cursus(NativeProtocol):
     cdef bint is_write(self, Cursor frame) noexcept:
         return (frame.left > 0 and frame.next[0] == BATCH_MAGIC) or publish_take(&frame)
 
+    cdef bytes leader_of(self, session):
+        """Return this broker's address for the client of a connection."""
+        cdef object state = getattr(session, "state", None)
+        if state is None and self.state_of is not None:
+            state = self.state_of(session)
+        return None if state is None else state.leader
+
     cdef bint serve(self, Connection connection, Cursor frame):
         cdef PendingReply pending
         cdef Permissions permissions = permissions_of(connection)
-        cdef ReplySlot* slot = cursus_produce(
-            connection.poller.topics, connection.poller.turn, permissions, &connection.unseen,
-            frame)
-        if slot == NULL:
-            slot = cursus_publish(
+        cdef ReplySlot* slot = NULL
+        cdef bytes address = self.leader_of(connection.session)
+        cdef Text leader = text_of(address, LEADER_MAX)
+        if address is None or <size_t>len(address) == leader.size:
+            slot = cursus_produce(
                 connection.poller.topics, connection.poller.turn, permissions,
-                self.round_robin, &connection.unseen, connection.session, frame)
+                &connection.unseen, leader, frame)
+            if slot == NULL:
+                slot = cursus_publish(
+                    connection.poller.topics, connection.poller.turn, permissions,
+                    self.round_robin, &connection.unseen, leader, connection.session, frame)
         if slot != NULL:
             connection.enqueue(slot)
             return True

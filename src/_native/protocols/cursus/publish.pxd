@@ -4,6 +4,7 @@ from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.permissions cimport Permissions
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
+from broker._native.protocols.cursus.batch cimport Text
 from broker._native.wire.reply_slot cimport ReplySlot
 from broker._native.wire.unseen_writes cimport UnseenWrites
 
@@ -17,4 +18,4 @@ cdef class RoundRobin:
 cdef bint publish_take(Cursor* body) noexcept nogil
 cdef ReplySlot* cursus_publish(
     TopicTable topics, Turn turn, Permissions permissions, RoundRobin round_robin,
-    UnseenWrites* unseen, session, Cursor body)
+    UnseenWrites* unseen, Text leader, session, Cursor body)

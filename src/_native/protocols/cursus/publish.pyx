@@ -22,12 +22,12 @@ from broker._native.protocols.cursus.batch cimport CursusHead, CursusRecord, Tex
 from broker._native.protocols.cursus.produce cimport (
     ACKS_NONE,
     ACKS_UNKNOWN,
-    ANSWER_MAX,
     LOG_HAS_NAMED_PRODUCERS,
     LOG_SPREADS_KEYS,
     Acks,
     acks_of,
     add_record,
+    answer_slot,
     is_plain_text,
     put_answer,
     put_failure,
@@ -42,7 +42,7 @@ from broker._native.records.plain_batch cimport (
 )
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE
 from broker._native.wire.plain_append cimport PLAIN_DONE, plain_append, plain_takes
-from broker._native.wire.reply_slot cimport slot_free, slot_new, slot_replace
+from broker._native.wire.reply_slot cimport slot_free, slot_replace
 
 from broker.model import limits
 
@@ -230,11 +230,12 @@ cdef bint fill(CursusRecord* record, Turn turn) noexcept:
     return True
 
 
-cdef void put_answers(ReplySlot* slot, CursusRecord* record, int64_t offset) noexcept nogil:
+cdef void put_answers(
+        ReplySlot* slot, CursusRecord* record, Text leader, int64_t offset) noexcept nogil:
     cdef uint32_t failed_size = 66
     cdef CursusHead head
     head.seq_start = head.seq_end = record.sequence
-    slot.size = put_answer(slot.data, b"OK", offset, &head, record, b"")
+    slot.size = put_answer(slot.data, b"OK", offset, &head, record, leader, b"")
     store_uint32(slot.data + slot.size, failed_size)
     memcpy(slot.data + slot.size + FRAME_HEAD_SIZE, FAILED, failed_size)
     slot.failed_size = FRAME_HEAD_SIZE + failed_size
@@ -258,8 +259,8 @@ cdef bint has_structured_errors(session):
 
 cdef ReplySlot* cursus_publish(
         TopicTable topics, Turn turn, Permissions permissions, RoundRobin round_robin,
-        UnseenWrites* unseen, session, Cursor body):
-    """Append a message; return the slot of its answer, or NULL if nothing was changed."""
+        UnseenWrites* unseen, Text leader, session, Cursor body):
+    """Append a message, as `cursus_produce` does a batch."""
     cdef Message message
     cdef TopicEntry entry
     cdef PartitionLog log
@@ -276,7 +277,7 @@ cdef ReplySlot* cursus_publish(
     if not plain_takes(log, message.record.key.size > 0) or (
             log.protocol_flags & LOG_HAS_NAMED_PRODUCERS):
         return NULL
-    slot = slot_new(2 * (FRAME_HEAD_SIZE + ANSWER_MAX), 1)
+    slot = answer_slot(&message.record, leader)
     if slot == NULL:
         return NULL
     is_done = fill(&message.record, turn) and plain_append(
@@ -290,7 +291,7 @@ cdef ReplySlot* cursus_publish(
     if message.acks == ACKS_NONE:
         put_unacknowledged(slot, unseen, log, offset + 1)
         return slot
-    put_answers(slot, &message.record, offset)
+    put_answers(slot, &message.record, leader, offset)
     slot.fail = fail_publish
     wait_for_acks(log, slot, offset + 1, message.acks)
     return slot

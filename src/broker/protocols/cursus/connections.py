@@ -1,22 +1,46 @@
 """The state of a connection, and the address by which its client reaches this broker."""
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from broker.core.session import Session
 
 
+class PatternRead(NamedTuple):
+    """What a CONSUME of a pattern has returned.
+
+    Attributes:
+        asked: the pattern, the partition and the group.
+        end: the offset after the last record of the response; None: another broker has added some.
+        positions: the next offset to read of each topic that this broker has read.
+    """
+
+    asked: tuple[str, int, str]
+    end: int | None
+    positions: Mapping[str, int]
+
+
 class ConnectionState:
-    """The features that a client has negotiated."""
+    """What a client has negotiated, and has read of a pattern.
 
-    __slots__ = ("has_structured_errors",)
+    Attributes:
+        leader: this broker's address for the client, as acknowledgements have it; empty on a
+            connection of another broker, which has an address of its own for the client.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("has_structured_errors", "leader", "pattern_read")
+
+    def __init__(self, leader: bytes = b"") -> None:
         """Start without any feature."""
         self.has_structured_errors = False
+        self.leader = leader
+        self.pattern_read: PatternRead | None = None
 
 
 def state_of(session: Session) -> ConnectionState:
     """Return the state of a connection; create it with the first request."""
     if not isinstance(session.state, ConnectionState):
-        session.state = ConnectionState()
+        session.state = ConnectionState(address_of(session).encode())
     return session.state
 
 

@@ -51,7 +51,7 @@ class Cursus(WireProtocol):
 
     def native_protocol(self, config: Config) -> native.Cursus:
         """Make its native path, which shares the round robin of partitions with `handle`."""
-        cursus = native.Cursus(self, self._state.turns)
+        cursus = native.Cursus(self, self._state.turns, state_of)
         login_bytes_max = config.integer("sasl.server.max.receive.size")
         cursus.guard_with(CursusGate(LoginGate(self), frame_bytes_max=login_bytes_max))
         return cursus
@@ -97,7 +97,7 @@ async def _answer(body: bytes, session: Session, state: ProtocolState) -> Immedi
         if isinstance(found, Text):
             return await _command(found, session, connection, state, body)
         if isinstance(found, RefusedError):
-            return produce.refusal_of(found, Sent(), address_of(session))
+            return produce.refusal_of(found, Sent(), session)
         return await _batch(found, session, state, body)
     except RefusedError as error:
         return _refused(error, connection)
@@ -123,7 +123,7 @@ async def _batch(
         return await produce.batch(batch, session, state)
     except ElsewhereError as elsewhere:
         answer = await forwarded(session, elsewhere.broker_id, body)
-        return produce.relayed(batch, answer)
+        return produce.relayed(batch, answer, state_of(session))
     except Exception as error:
         _log.exception("batch failed: topic=%s", batch.topic.decode("utf-8", "replace"))
         raise PeerError("a batch failed in the broker") from error
@@ -177,7 +177,9 @@ async def _relayed(request: Request, elsewhere: ElsewhereError) -> Immediate:
         unreachable=elsewhere.unreachable,
         wait_seconds=wait_ms / 1000,
     )
-    return produce.relayed_publish(command, answer) if command.keyword == "PUBLISH" else answer
+    if command.keyword == "PUBLISH":
+        return produce.relayed_publish(command, answer, request.connection)
+    return answer
 
 
 def _refused(refusal: RefusedError, connection: ConnectionState) -> Immediate:

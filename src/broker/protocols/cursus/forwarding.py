@@ -134,7 +134,9 @@ async def accept(request: Request) -> str:
     revision = integer(command.need("revision"))
     if revision is None:
         raise RefusedError("invalid_revision", command=command.keyword)
-    state_of(session).has_structured_errors = command.get("structured") == "true"
+    state = state_of(session)
+    state.has_structured_errors = command.get("structured") == "true"
+    state.leader = b""  # who forwards has another address for its client
     await forwarding.accept_mark(session, command.need("client"), revision)
     return _ACCEPTED
 

@@ -24,6 +24,7 @@ BLANKS: Final = b"\0" + WHITE_SPACE  # around a command
 _MESSAGE: Final = b"message="
 _WORD: Final = re.compile(rb"[A-Za-z_]{1,19}(?=[\t\n\v\f\r ]|\Z)")
 _TOKEN: Final = re.compile(r"[^\t\n\v\f\r ]+")
+_PATTERN_SIGNS: Final = frozenset("*?")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _CREDENTIALS: Final = ("principal", "auth_token")
 TRANSACTION_NAMES: Final = ("transactional_id", "txn", "transaction")  # of one parameter
@@ -87,6 +88,11 @@ def named(names: str, *, has_message: bool = False, has_payload: bool = False) -
 
 # The form of commands without arguments: whatever follows is ignored.
 BARE: Final = named("")
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a name is a pattern; no topic's name contains its signs."""
+    return not _PATTERN_SIGNS.isdisjoint(name)
 
 
 def decoded(data: bytes) -> str:

@@ -13,7 +13,7 @@ from broker.core.security.acls import CLUSTER_NAME, Operation, ResourceType
 from broker.core.session import Session
 from broker.model.errors import RequestError
 from broker.protocols.cursus.errors import RefusedError
-from broker.protocols.cursus.grammar import TRANSACTION_NAMES, Command
+from broker.protocols.cursus.grammar import TRANSACTION_NAMES, Command, is_pattern
 
 _PERMISSIONS: Final = {
     ResourceType.GROUP: "group",
@@ -23,7 +23,7 @@ _PERMISSIONS: Final = {
 
 
 def on_topic(operation: Operation) -> Need:
-    """Need an operation on the topic of a command."""
+    """Need an operation on the topic of a command; a pattern leaves out topics itself."""
     return Need(operation, ResourceType.TOPIC, _topic)
 
 
@@ -88,7 +88,8 @@ def _refusal(keyword: str, operation: Operation, resource: ResourceType, name: s
 
 
 def _topic(command: Command) -> str | None:
-    return command.get("topic") or None
+    name = command.get("topic")
+    return None if not name or is_pattern(name) else name
 
 
 def _group(command: Command) -> str | None:

@@ -12,13 +12,11 @@ from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.base import Immediate
 from broker.protocols.cursus.connections import ConnectionState
 from broker.protocols.cursus.errors import RefusedError
-from broker.protocols.cursus.grammar import Command
+from broker.protocols.cursus.grammar import Command, is_pattern
 from broker.protocols.cursus.protocol_state import ProtocolState
 from broker.protocols.cursus.reads import Read
 
-_PATTERN_SIGNS: Final = frozenset("*?")
-# Without the topic of a record, a client could not commit an offset for each topic.
-_NO_PATTERN: Final = "only CONSUME takes a pattern: its records do not say their topic"
+_NO_PATTERN: Final = "only CONSUME, FETCH_OFFSET and COMMIT_OFFSET take a pattern"
 
 
 class Request(NamedTuple):
@@ -82,11 +80,6 @@ def having_partition(topics: list[Topic], read: Read) -> list[Topic]:
         text = f"partition {read.partition} out of range for topic '{read.name}' (0-{last})"
         raise RefusedError("command_failed", detail=text)
     return found
-
-
-def is_pattern(name: str) -> bool:
-    """Return whether a name is a pattern; no topic's name contains its signs."""
-    return not _PATTERN_SIGNS.isdisjoint(name)
 
 
 # A text, or another response.

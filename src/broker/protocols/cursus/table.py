@@ -16,6 +16,7 @@ from broker.protocols.cursus.handlers import (
     consume,
     groups,
     offsets,
+    patterns,
     produce,
     protocol,
     staging,
@@ -119,10 +120,10 @@ COMMANDS: Final[dict[str, Entry]] = {
         (on_group(Operation.DESCRIBE), on_transaction(Operation.DESCRIBE)),
     ),
     "FETCH_OFFSET": Entry(
-        offsets.fetch, named("topic partition group"), (on_group(Operation.DESCRIBE), _DESCRIBE)
+        patterns.fetch, named("topic partition group"), (on_group(Operation.DESCRIBE), _DESCRIBE)
     ),
     "COMMIT_OFFSET": Entry(
-        commits.commit, named("topic partition group offset generation member"), (*_MEMBERSHIP,)
+        patterns.commit, named("topic partition group offset generation member"), (*_MEMBERSHIP,)
     ),
     "COMMIT": Entry(offsets.commit, positional("topic group partition offset"), (*_MEMBERSHIP,)),
     "BATCH_COMMIT": Entry(

@@ -3,6 +3,8 @@
 import errno
 import json
 import struct
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -27,6 +29,7 @@ FAILED = (
     b'"seq_end":3,"leader":"","error":"broker_error reason='
     b"'the log of the partition has failed'\"}"
 )
+PUBLISH = b"PUBLISH topic=topic partition=0 producerId=p seqNum=1 message=m"
 REASON = b"broker_error reason='the log of the partition has failed'"
 
 
@@ -48,6 +51,27 @@ def test_a_batch_is_acknowledged_when_it_is_durable(durable: Wire) -> None:
     assert client.frame() == framed(OK)
     assert durable.log().durable_end == 3
     assert durable.slow == []
+
+
+@pytest.mark.parametrize("sent", [batch("topic", 0, SENT), PUBLISH], ids=["batch", "publish"])
+def test_the_leader_is_this_brokers_address_for_the_client(wire: Wire, sent: bytes) -> None:
+    longest = b"a" * 253 + b".:65535"
+    sessions = [SimpleNamespace(state=None), SimpleNamespace(state=None)]
+
+    def state_of(session: SimpleNamespace) -> SimpleNamespace:
+        session.state = SimpleNamespace(leader=b"h:1" if session is sessions[0] else longest)
+        return cast("SimpleNamespace", session.state)
+
+    cursus = Cursus(None, None, state_of)
+    wire.poller.serve_with({"cursus": cursus}, wire.slow.extend, lambda *_: None)
+    for session, leader in zip(sessions, (b"h:1", longest), strict=True):
+        client = wire.connect(session)
+        client.send(framed(sent))
+        assert json.loads(client.frame()[4:])["leader"] == leader.decode()
+        session.state.leader = b"a" * 300
+        client.socket.send(framed(sent))
+        wire.run_until(lambda: bool(wire.slow))
+        wire.slow.clear()
 
 
 def test_kafka_clients_read_the_stored_records(wire: Wire) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.model.errors import ErrorCode, RequestError
-from broker.protocols.cursus.acks import Sent, failed, stored
+from broker.protocols.cursus.acks import Sent, failed, led_here, stored
 from broker.protocols.cursus.errors import (
     RefusedError,
     class_of,
@@ -91,20 +91,27 @@ def test_every_core_error_has_a_cursus_code(code: ErrorCode, expected: str) -> N
 
 
 def test_an_acknowledgement_has_every_key_in_order() -> None:
-    assert stored(Sent("p1", 7, 1, 3), 2) == (
+    assert stored(Sent("p1", 7, 1, 3), 2, b"h:1") == (
         b'{"status":"OK","last_offset":2,"producer_epoch":7,"producer_id":"p1","seq_start":1,'
-        b'"seq_end":3,"leader":"","error":""}'
+        b'"seq_end":3,"leader":"h:1","error":""}'
     )
+
+
+def test_another_brokers_acknowledgement_names_the_broker_that_the_client_has_reached() -> None:
+    assert led_here(stored(Sent("p1", 7, 1, 3), 2, b""), b"h:1") == (
+        stored(Sent("p1", 7, 1, 3), 2, b"h:1")
+    )
+    assert led_here(b"ERROR: NOT_LEADER", b"h:1") == b"ERROR: NOT_LEADER"
 
 
 def test_a_refused_batch_is_reported_in_the_same_shape_without_quotes_within() -> None:
     refusal = RefusedError("broker_error", detail='a "b"')
 
-    assert failed(Sent('p"', -7, 1, 3), refusal) == (
+    assert failed(Sent('p"', -7, 1, 3), refusal, b"") == (
         b'{"status":"ERROR","last_offset":0,"producer_epoch":-7,"producer_id":"p\'",'
         b'"seq_start":1,"seq_end":3,"leader":"","error":"broker_error reason=\'a /\'b/\'\'"}'
     )
 
 
 def test_a_producer_name_that_is_not_utf_8_does_not_break_the_json() -> None:
-    assert '"producer_id":"\ufffd"'.encode() in stored(Sent("\udcff"), 0)
+    assert '"producer_id":"\ufffd"'.encode() in stored(Sent("\udcff"), 0, b"")

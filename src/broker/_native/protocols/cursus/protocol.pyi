@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Self, final
 
 from broker._native.protocols.cursus.publish import RoundRobin
@@ -5,4 +6,9 @@ from broker._native.wire.connection import NativeProtocol
 
 @final
 class Cursus(NativeProtocol):
-    def __new__(cls, fallback: object, round_robin: RoundRobin | None = None) -> Self: ...
+    def __new__(
+        cls,
+        fallback: object,
+        round_robin: RoundRobin | None = None,
+        state_of: Callable[..., object] | None = None,
+    ) -> Self: ...

@@ -28,19 +28,21 @@ from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
     CURSUS_CONSUME_BYTES_MAX,
+    CURSUS_PATTERN_TOPICS_MAX,
     CURSUS_RECORD_BYTES_MAX,
     PARTITIONS_ANSWERED_PER_STEP,
     REGEX_MATCHES_PER_SLICE,
 )
 from broker.model.security_limits import CURSUS_TOPICS_PER_COMMAND
 from broker.protocols.cursus import members, permissions
+from broker.protocols.cursus.connections import PatternRead
 from broker.protocols.cursus.errors import OutOfRangeError, RefusedError
 from broker.protocols.cursus.forwarding import forwarded
-from broker.protocols.cursus.grammar import encoded
+from broker.protocols.cursus.grammar import encoded, is_pattern
 from broker.protocols.cursus.handlers.offsets import committed_offset
 from broker.protocols.cursus.merging import merged
 from broker.protocols.cursus.reads import LATEST, ONLY, Read, consume_of, consume_text, only_of
-from broker.protocols.cursus.requests import Request, having_partition, is_pattern
+from broker.protocols.cursus.requests import Request, having_partition
 
 if TYPE_CHECKING:
     from broker._native.log.partition_log import PartitionLog
@@ -73,6 +75,8 @@ async def handle(request: Request) -> bytes:
             request.session,
             *(request.command.keyword, Operation.READ, ResourceType.GROUP, wanted.group),
         )
+    if is_pattern(wanted.name):
+        request.connection.pattern_read = None
     topic = request.broker.topics.get(wanted.name)
     if topic is not None:
         check_led(request.session, topic, wanted.partition)
@@ -88,6 +92,9 @@ async def handle(request: Request) -> bytes:
         for frame in _parts(request, names)
     )
     frames = await asyncio.gather(_read_here(request, wanted), *asked)
+    read = request.connection.pattern_read
+    if read is not None:
+        request.connection.pattern_read = read._replace(end=None)
     return merged(
         frames,
         CURSUS_CONSUME_BYTES_MAX,
@@ -145,9 +152,17 @@ async def _read_here(request: Request, wanted: Read) -> bytes:
 async def _answer(request: Request, wanted: Read, sources: list[_Source]) -> bytes | None:
     """Return a frame with the available records, None if there are none."""
     frame = _frame(wanted)
+    positions: dict[str, int] = {}
     for source in sources:
-        if not await _read(request, source, wanted, frame):
+        before = frame.count
+        has_room = await _read(request, source, wanted, frame)
+        if frame.count > before and len(positions) < CURSUS_PATTERN_TOPICS_MAX:
+            positions[source.topic] = frame.next_offset
+        if not has_room:
             break
+    if is_pattern(wanted.name) and not request.session.is_forwarded:
+        asked = (wanted.name, wanted.partition, wanted.group)
+        request.connection.pattern_read = PatternRead(asked, frame.last_offset + 1, positions)
     return frame.take() if frame.count > 0 else None
 
 

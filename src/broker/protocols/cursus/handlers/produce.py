@@ -39,8 +39,8 @@ from broker.model.limits import (
 )
 from broker.protocols.base import Answer, Immediate
 from broker.protocols.cursus import permissions
-from broker.protocols.cursus.acks import UNACKNOWLEDGED, Sent, failed, stored
-from broker.protocols.cursus.connections import address_of
+from broker.protocols.cursus.acks import UNACKNOWLEDGED, Sent, failed, led_here, stored
+from broker.protocols.cursus.connections import ConnectionState, address_of, state_of
 from broker.protocols.cursus.errors import (
     RefusedError,
     of_request,
@@ -103,32 +103,34 @@ async def batch(found: CursusBatch, session: Session, state: ProtocolState) -> I
         records = _Records(
             topic, found.partition, await _rows(found), runs, CURSUS_BATCH_RECORDS_ASSUMED
         )
-        return await _append(records, broker, state, sent, acks)
+        return await _append(records, session, state, sent, acks)
     except (RefusedError, RequestError, CodecError, StorageError) as error:
-        answer = refusal_of(error, sent, address_of(session))
+        answer = refusal_of(error, sent, session)
     return Answer(answer, is_droppable=True) if acks == _NO_ACKS else answer
 
 
-def relayed(found: CursusBatch, answer: bytes) -> Immediate:
+def relayed(found: CursusBatch, answer: bytes, connection: ConnectionState) -> Immediate:
     """Return another broker's response to a batch."""
-    return _relayed(_ACKS.get(decoded(found.acks).lower()), answer)
+    return _relayed(_ACKS.get(decoded(found.acks).lower()), answer, connection)
 
 
-def relayed_publish(command: Command, answer: bytes) -> Immediate:
+def relayed_publish(command: Command, answer: bytes, connection: ConnectionState) -> Immediate:
     """Return another broker's response to a PUBLISH."""
-    return _relayed(_ACKS.get(command.get("acks").lower()), answer)
+    return _relayed(_ACKS.get(command.get("acks").lower()), answer, connection)
 
 
-def _relayed(acks: str | None, answer: bytes) -> Immediate:
-    return Answer(answer, is_droppable=True) if acks == _NO_ACKS else answer
+def _relayed(acks: str | None, answer: bytes, connection: ConnectionState) -> Immediate:
+    if acks == _NO_ACKS:
+        return Answer(answer, is_droppable=True)
+    return led_here(answer, connection.leader)
 
 
-def refusal_of(error: Exception, sent: Sent, leader: str) -> bytes:
+def refusal_of(error: Exception, sent: Sent, session: Session) -> bytes:
     """Return the response to a producer whose records are refused."""
-    refusal = _refusal(error, leader)
+    refusal = _refusal(error, address_of(session))
     if refusal.code == _NOT_LEADER:
         return refusal.text().encode()  # clients expect this error as text
-    return failed(sent, refusal)
+    return failed(sent, refusal, state_of(session).leader)
 
 
 def _refusal(error: Exception, leader: str) -> RefusedError:
@@ -171,8 +173,9 @@ def writable(broker: Broker, name: str) -> Topic:
 
 
 async def _append(
-    records: _Records, broker: Broker, state: ProtocolState, sent: Sent, acks: str
+    records: _Records, session: Session, state: ProtocolState, sent: Sent, acks: str
 ) -> Immediate:
+    broker = session.broker
     check_size(records.rows)
     log = log_of(records.topic, records.partition)
     is_for_all = acks == _ALL_ACKS
@@ -188,7 +191,7 @@ async def _append(
         )
     failure = "the log of the partition has failed"
     await until_acknowledged(written.log, written.end_offset, failure, is_for_all=is_for_all)
-    return stored(sent, written.end_offset - 1)
+    return stored(sent, written.end_offset - 1, state_of(session).leader)
 
 
 def check_size(rows: Sequence[Row]) -> None:
@@ -234,7 +237,7 @@ def _planned(sequences: Sequences, records: _Records) -> Plan:
 
 async def publish(request: Request) -> Immediate:
     """Append one message; the response is that of a batch, but errors are texts."""
-    command, broker = request.command, request.broker
+    command = request.command
     name = command.need("topic")
     if not command.message:
         raise RefusedError("missing_message", command="PUBLISH")
@@ -250,11 +253,11 @@ async def publish(request: Request) -> Immediate:
         raise RefusedError("invalid_acks", value=command.get("acks"))
     sequence = _number(command, "seqNum", "invalid_seq_num", range(_UINT64 + 1))
     epoch = _number(command, "epoch", "invalid_epoch", _INT64)
-    topic = writable(broker, name)
+    topic = writable(request.broker, name)
     records = _message(command, request, topic, Run(producer_id, epoch, sequence, sequence, 1))
     sent = Sent(decoded(producer_id), epoch, sequence, sequence)
     check_led(request.session, topic, records.partition)
-    return await _append(records, broker, request.state, sent, acks)
+    return await _append(records, request.session, request.state, sent, acks)
 
 
 def _message(command: Command, request: Request, topic: Topic, run: Run) -> _Records:
