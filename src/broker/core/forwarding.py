@@ -49,7 +49,7 @@ async def learn(session: Session, name: str) -> None:
     if broker.links is None or broker.topics.get(name) is not None:
         return
     with suppress(RequestError):
-        check_name(name)
+        check_name(name, allows_equals=True)
         await broker.links.nodes.learn(name)
 
 

@@ -41,6 +41,7 @@ INFO = (
 VERSION_2 = (
     "ERROR: UNSUPPORTED_PROTOCOL_VERSION class=validation retryable=false requested=2 min=1 max=1"
 )
+BY_ACLS = "ACLs of the broker say who may read and write it"
 UNSUPPORTED = "unsupported_topic_policy"
 NAME_RULE = (
     "a topic name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-', and is not '.' or"
@@ -309,11 +310,11 @@ def test_a_topic_policy_is_stored_as_the_topics_configuration(
         ("topic=t partitioner=dice", "invalid_topic_policy partitioner=dice"),
         (
             "topic=t auth_policy=acl",
-            f'{UNSUPPORTED} policy=auth_policy reason="there is no authentication"',
+            f'{UNSUPPORTED} policy=auth_policy reason="{BY_ACLS}"',
         ),
         (
             "topic=t read_acl=bob",
-            f'{UNSUPPORTED} policy=read_acl reason="there is no authentication"',
+            f'{UNSUPPORTED} policy=read_acl reason="{BY_ACLS}"',
         ),
         (
             "topic=t event_sourcing=true",

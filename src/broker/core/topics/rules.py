@@ -16,16 +16,22 @@ from broker.model.topic_config import TopicConfig
 
 DEFAULT = -1  # Kafka's value for the broker's default: partitions, replication factor
 _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.TOPIC_NAME_BYTES_MAX}}}")
+_NAME_WITH_EQUALS = re.compile(rf"[A-Za-z0-9._=-]{{1,{limits.TOPIC_NAME_BYTES_MAX}}}")
 
 
 class NewTopic(NamedTuple):
-    """A request for a new topic."""
+    """A request for a new topic.
+
+    Attributes:
+        allows_equals: whether its name may have a `=`: a protocol allows it that its clients use.
+    """
 
     name: str
     partitions: int = DEFAULT
     replication_factor: int = DEFAULT
     assignments: Mapping[int, Sequence[int]] = {}
     config: Mapping[str, str | None] = {}
+    allows_equals: bool = False
 
 
 class Plan(NamedTuple):
@@ -44,9 +50,10 @@ class NewPartitions(NamedTuple):
     assignments: Sequence[Sequence[int]] | None = None
 
 
-def check_name(name: str) -> None:
+def check_name(name: str, *, allows_equals: bool = False) -> None:
     """Refuse an invalid topic name; a folder's name is made of it, too."""
-    if not _NAME.fullmatch(name) or name in (".", ".."):
+    legal = _NAME_WITH_EQUALS if allows_equals else _NAME
+    if not legal.fullmatch(name) or name in (".", ".."):
         raise RequestError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"a topic name has 1 to {limits.TOPIC_NAME_BYTES_MAX} of the characters"

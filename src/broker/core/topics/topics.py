@@ -135,7 +135,7 @@ class Topics:
 
         Internal topics get the broker's own settings, whichever request creates them.
         """
-        rules.check_name(new.name)
+        rules.check_name(new.name, allows_equals=new.allows_equals)
         if self.get(new.name) is not None:
             raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic '{new.name}' already exists")
         collision = self.registry.colliding(new.name)

@@ -8,8 +8,8 @@
 
 `replication_factor` is no setting: it is the number of replicas of a new topic.
 
-Access policies need authentication, and event sourcing has no commands here: values other than
-their defaults are refused.
+ACLs decide who may use a topic, and event sourcing has no commands here: other values than the
+defaults of their parameters are refused.
 """
 
 from typing import Final
@@ -27,6 +27,7 @@ _MS_PER_HOUR: Final = 3_600_000
 _LONG_MAX: Final = (1 << 63) - 1
 _INT16_MAX: Final = (1 << 15) - 1
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
+_BY_ACLS: Final = "ACLs of the broker say who may read and write it"
 _CLEANUP: Final = ("delete", "compact")
 
 
@@ -71,10 +72,10 @@ def _check_unsupported(command: Command) -> None:
     if command.get("event_sourcing") and _flag(command, "event_sourcing"):
         raise _unsupported("event_sourcing", "event sourcing is not supported")
     if command.get("auth_policy") not in {"", "open"}:
-        raise _unsupported("auth_policy", "there is no authentication")
+        raise _unsupported("auth_policy", _BY_ACLS)
     for name in ("read_acl", "write_acl"):
         if command.get(name):
-            raise _unsupported(name, "there is no authentication")
+            raise _unsupported(name, _BY_ACLS)
 
 
 def _unsupported(policy: str, text: str) -> Exception:

@@ -52,7 +52,8 @@ async def create(request: Request) -> str:
         _check_change(request, topic, count, changes)
     try:
         if topic is None:
-            topic = await _create(request, NewTopic(name, count or PARTITIONS, factor), changes)
+            new = NewTopic(name, count or PARTITIONS, factor, allows_equals=True)
+            topic = await _create(request, new, changes)
         else:
             topic = await _change(request, topic, count, changes)
             _check_factor(request, topic, factor)
@@ -65,7 +66,7 @@ async def create(request: Request) -> str:
 
 def _check_name(name: str) -> None:
     try:
-        check_name(name)
+        check_name(name, allows_equals=True)
     except RequestError as error:
         raise RefusedError("invalid_topic_name", topic=quoted(name), detail=str(error)) from None
 

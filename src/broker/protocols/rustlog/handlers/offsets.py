@@ -56,14 +56,15 @@ async def commit(request: OffsetCommit, call: Call) -> Committed:
 
 
 def _check(request: OffsetCommit, call: Call) -> None:
+    topic = call.broker.topics.get(request.topic)
     try:
-        check_name(request.topic)
+        if topic is None:
+            check_name(request.topic)
     except RequestError as error:
         raise refusal(Failure.COMMIT, error) from None
     if request.partition > _PARTITION_MAX or request.offset > _OFFSET_MAX:
         raise RefusalError(Failure.COMMIT, reason="no partition or offset is so large")
     if call.form.is_json:
-        topic = call.broker.topics.get(request.topic)
         if topic is None or not topic.has_partition(request.partition):
             raise RefusalError(Failure.COMMIT, reason=reason(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 

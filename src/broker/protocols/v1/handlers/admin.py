@@ -229,9 +229,9 @@ def _named_broker(request: Request) -> int:
 
 
 def _topic(request: Request, name: str) -> Topic:
-    check_name(name)
     topic = request.session.broker.topics.get(name)
     if topic is None:
+        check_name(name)
         raise bad_request(f"topic not found: {name}")
     return topic
 

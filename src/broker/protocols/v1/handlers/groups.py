@@ -25,7 +25,8 @@ async def join(request: Request) -> str:
     assignor = _ASSIGNORS.get(rest[0].lower()) if rest else None
     if rest and assignor is None:
         raise bad_request("invalid assignor; expected assignor=round_robin|range")
-    check_name(topic)
+    if request.session.broker.topics.get(topic) is None:
+        check_name(topic)
     command = AssignedJoin(
         AssignedProtocol.V1,
         name(group, "group"),
