@@ -10,7 +10,7 @@ from broker._native.wire.reply_slot cimport ReplySlot
 from broker._native.wire.request_meter cimport RequestMeter
 from broker._native.wire.timer_wheel cimport Timer
 from broker._native.wire.tls cimport TlsChannel
-from broker._native.wire.unseen_writes cimport UnseenWrites
+from broker._native.wire.unseen_writes cimport UnseenList, UnseenWrites
 
 
 # Whether the first bytes of a connection are of a protocol.
@@ -36,6 +36,7 @@ cdef class NativeProtocol:
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept
     cdef int64_t announced(self, const uint8_t* data, size_t size) noexcept
     cdef bint is_write(self, Cursor frame) noexcept
+    cdef bint is_read(self, Cursor frame) noexcept
     cdef bint serve(self, Connection connection, Cursor frame)
     cdef void record_latency(self, int64_t begun_ns) noexcept
     cdef list meters(self)
@@ -114,7 +115,7 @@ cdef class Connection:
     cdef void enqueue(self, ReplySlot* slot)
     cdef bint note_unseen(self, PartitionLog log, int64_t end_offset) noexcept
     cdef bint hold_back(self, Cursor frame)
-    cdef bint wait_for_unseen(self)
+    cdef bint wait_for_unseen(self, UnseenList* writes, int64_t wait_ms)
     cdef bint detect_protocol(self, const uint8_t* data, size_t size)
     cdef bint begin_protocol(self, NativeProtocol protocol)
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size)

@@ -3,7 +3,8 @@
 Requests of a connection are started in order and answered in order. A request that cannot be
 answered at once (one that waits for a log, or that Python serves) delays the later ones of its
 connection. A write that waits for its sync delays all requests but writes, so that a request sees
-everything that was written before it; unanswered writes are bounded by bytes.
+everything that was written before it; a read waits for other replicas, too, for a time. Unanswered
+writes are bounded by bytes.
 
     recv -> poller.receive, one buffer for all; the start of a frame is copied to `input`
                       |
@@ -74,6 +75,8 @@ from broker._native.wire.reply_slot cimport ReplySlot, slot_cost, slot_free, slo
 from broker._native.wire.timer_wheel cimport wheel_clear, wheel_set
 from broker._native.wire.tls cimport TLS_AGAIN, TLS_FAILED, TlsChannel
 from broker._native.wire.unseen_writes cimport (
+    UnseenList,
+    UnseenWrites,
     unseen_add,
     unseen_free,
     unseen_prune,
@@ -81,7 +84,7 @@ from broker._native.wire.unseen_writes cimport (
     unseen_wait,
 )
 
-from broker.model import limits, sasl_limits, tls_limits
+from broker.model import limits, sasl_limits, tls_limits, unseen_limits
 
 cdef extern from "sys/socket.h" nogil:
     ssize_t recv(int socket, void* into, size_t size, int flags)
@@ -105,6 +108,8 @@ cdef size_t RECEIVE_BYTES_PER_TURN = limits.RECEIVE_BYTES_PER_TURN
 cdef int64_t SEND_BYTES_PER_TURN = limits.SEND_BYTES_PER_TURN
 cdef int64_t WAITING_REPLY_BYTES_PER_CONNECTION = limits.WAITING_REPLY_BYTES_PER_CONNECTION
 cdef uint32_t UNSEEN_PARTITIONS_MAX = limits.UNSEEN_PARTITIONS_PER_CONNECTION_MAX
+cdef int64_t REPLICAS_WAIT_MS = limits.REPLICAS_WAIT_MS
+cdef int64_t UNCOPIED_WAIT_MS = unseen_limits.UNCOPIED_WAIT_MS
 cdef int UNREAD_ANSWER_BYTES_MAX = limits.UNREAD_ANSWER_BYTES_MAX
 cdef int64_t REPLY_QUEUE_BYTES_PER_CONNECTION = limits.REPLY_QUEUE_BYTES_PER_CONNECTION
 cdef int64_t REPLY_MEMORY_BYTES_PER_CONNECTION = limits.REPLY_MEMORY_BYTES_PER_CONNECTION
@@ -152,6 +157,10 @@ cdef class NativeProtocol:
 
         The frame may be incomplete.
         """
+        return False
+
+    cdef bint is_read(self, Cursor frame) noexcept:
+        """Return whether a request's answer has records of logs, or their ends."""
         return False
 
     cdef bint serve(self, Connection connection, Cursor frame):
@@ -493,29 +502,34 @@ cdef class Connection:
         """Delay a request until the earlier writes are visible; return whether it is delayed.
 
         A write is delayed only if UNSEEN_PARTITIONS_MAX partitions have writes that no reply waits
-        for.
+        for. Only a read waits for other brokers.
         """
-        if self.slots_waiting == 0 and self.unseen.count == 0:
+        cdef UnseenWrites* unseen = &self.unseen
+        cdef bint is_read = unseen.elsewhere.count > 0 and self.protocol.is_read(frame)
+        if self.slots_waiting == 0 and unseen.here.count == 0 and not is_read:
             return False
-        if self.unseen.count < UNSEEN_PARTITIONS_MAX and self.protocol.is_write(frame):
+        if unseen.here.count < UNSEEN_PARTITIONS_MAX and self.protocol.is_write(frame):
             return False
-        if not self.wait_for_unseen() or self.slots_waiting == 0:
+        if not self.wait_for_unseen(&unseen.here, REPLICAS_WAIT_MS) or (
+                is_read and not self.wait_for_unseen(&unseen.elsewhere, UNCOPIED_WAIT_MS)):
+            return False
+        if self.slots_waiting == 0:
             return False
         self.is_held = self.is_busy = True
         return True
 
-    cdef bint wait_for_unseen(self):
+    cdef bint wait_for_unseen(self, UnseenList* writes, int64_t wait_ms):
         # Adds a slot that waits for the writes without one. False: no memory, so it closed.
         cdef ReplySlot* slot
-        unseen_prune(&self.unseen)
-        if self.unseen.count == 0:
+        unseen_prune(writes)
+        if writes.count == 0:
             return True
-        slot = unseen_slot(&self.unseen)
+        slot = unseen_slot(writes)
         if slot == NULL:
             self.close("no memory for its reply")
             return False
         self.enqueue(slot)
-        unseen_wait(&self.unseen, slot)
+        unseen_wait(writes, slot, wait_ms)
         return True
 
     cdef void on_eof(self):

@@ -22,6 +22,7 @@ from broker._native.log.turn cimport (
 )
 from broker._native.records.plain_batch cimport PlainBatch
 from broker._native.wire.reply_slot cimport ReplySlot, slot_replace
+from broker._native.wire.unseen_writes cimport unseen_add
 
 from broker.model import limits
 
@@ -69,8 +70,14 @@ cdef void plain_wait(PartitionLog log, ReplySlot* slot, int64_t end_offset) noex
     log.wait(waiter)
 
 
-cdef void plain_wait_local(PartitionLog log, ReplySlot* slot, int64_t end_offset) noexcept:
-    """Delay a reply likewise until this replica has everything below the offset."""
+cdef void plain_wait_local(
+        PartitionLog log, ReplySlot* slot, int64_t end_offset, UnseenWrites* unseen) noexcept:
+    """Delay a reply likewise until this replica has everything below the offset.
+
+    That others do not have it is noted, for reads of the connection; without memory it is not.
+    """
+    if log.is_replicated:
+        unseen_add(unseen, log, end_offset)
     log.wait_local(begin_wait(slot, end_offset))
 
 

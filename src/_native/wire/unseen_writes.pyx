@@ -1,9 +1,13 @@
-"""Writes of a connection whose answers do not wait until they are visible (acks=0).
+"""Writes of a connection whose answers do not wait until they are visible.
 
-A write with another acks has a reply slot that waits until it is visible. One with acks=0 is only
-noted here, one entry per partition: the native path allocates nothing and links nothing into the
-log. When a request comes that must see the writes, `unseen_slot` makes a slot without a reply, and
-`unseen_wait` has it wait for all of them.
+    acks=0                                             here
+    acks=0 and acks=1, of a log with other replicas    elsewhere
+
+Another write has a reply slot that waits until it is visible. These are only noted, one entry per
+partition: the native path allocates nothing and links nothing into the log. When a request comes
+that must see the writes, `unseen_slot` makes a slot without a reply, and `unseen_wait` has it wait
+for all of them. Reads wait for both lists, other requests only for the first: who does not wait for
+other brokers should not wait for them with the next request either.
 """
 
 from cpython.object cimport PyObject
@@ -20,18 +24,22 @@ from broker.model import limits
 cdef enum:
     CAPACITY_MIN = 8
 
-cdef int64_t REPLICAS_WAIT_MS = limits.REPLICAS_WAIT_MS
+cdef uint32_t PARTITIONS_MAX = limits.UNSEEN_PARTITIONS_PER_CONNECTION_MAX
 
 
 cdef bint unseen_add(UnseenWrites* writes, PartitionLog log, int64_t end_offset) noexcept:
-    """Note a write up to an offset, exclusive; return False without memory.
+    """Note a write up to an offset, exclusive; return False without memory."""
+    if not log.is_replicated:
+        return list_add(&writes.here, log, end_offset)
+    if writes.elsewhere.count >= PARTITIONS_MAX:
+        unseen_prune(&writes.elsewhere)
+    # With more partitions whose replicas are late, a read does not wait for the rest of them.
+    return writes.elsewhere.count >= PARTITIONS_MAX or list_add(
+        &writes.elsewhere, log, end_offset)
 
-    One that is visible only once other brokers have it is not noted: a client that does not wait
-    for them would wait for them with its next request.
-    """
+
+cdef bint list_add(UnseenList* writes, PartitionLog log, int64_t end_offset) noexcept:
     cdef uint32_t i, at
-    if log.is_replicated:
-        return True
     # A producer writes to its partitions in a similar order each time.
     for i in range(writes.count):
         at = writes.hint + i
@@ -53,7 +61,7 @@ cdef bint unseen_add(UnseenWrites* writes, PartitionLog log, int64_t end_offset)
     return True
 
 
-cdef bint reserve_entry(UnseenWrites* writes) noexcept:
+cdef bint reserve_entry(UnseenList* writes) noexcept:
     # At least half is left free, so that not every write has to prune the entries.
     cdef uint32_t capacity = max(<uint32_t>CAPACITY_MIN, 2 * writes.capacity)
     cdef void* larger
@@ -67,7 +75,7 @@ cdef bint reserve_entry(UnseenWrites* writes) noexcept:
     return True
 
 
-cdef void unseen_prune(UnseenWrites* writes) noexcept:
+cdef void unseen_prune(UnseenList* writes) noexcept:
     """Remove the writes that are visible, or never will be."""
     cdef uint32_t i, left = 0
     cdef PartitionLog log
@@ -84,7 +92,7 @@ cdef void unseen_prune(UnseenWrites* writes) noexcept:
     writes.hint = 0
 
 
-cdef ReplySlot* unseen_slot(UnseenWrites* writes) noexcept:
+cdef ReplySlot* unseen_slot(UnseenList* writes) noexcept:
     """Return a slot that sends nothing, with a waiter per write; NULL without memory."""
     cdef ReplySlot* slot = slot_new(0, <int>writes.count)
     if slot != NULL:
@@ -92,8 +100,8 @@ cdef ReplySlot* unseen_slot(UnseenWrites* writes) noexcept:
     return slot
 
 
-cdef void unseen_wait(UnseenWrites* writes, ReplySlot* slot) noexcept:
-    """Have a queued slot wait for all writes, and remove them."""
+cdef void unseen_wait(UnseenList* writes, ReplySlot* slot, int64_t wait_ms) noexcept:
+    """Have a queued slot wait for all writes, of other brokers for a time, and remove them."""
     cdef uint32_t i
     cdef AckWaiter* waiter
     cdef PartitionLog log
@@ -101,7 +109,7 @@ cdef void unseen_wait(UnseenWrites* writes, ReplySlot* slot) noexcept:
         log = <PartitionLog>writes.entries[i].log
         waiter = &slot.waiters[i]
         waiter.offset = writes.entries[i].end_offset
-        waiter.due_ms = log.turn.steady_ms + REPLICAS_WAIT_MS
+        waiter.due_ms = log.turn.steady_ms + wait_ms
         waiter.owner = slot
         waiter.place = 0
         log.wait(waiter)
@@ -110,6 +118,11 @@ cdef void unseen_wait(UnseenWrites* writes, ReplySlot* slot) noexcept:
 
 
 cdef void unseen_free(UnseenWrites* writes) noexcept:
+    list_free(&writes.here)
+    list_free(&writes.elsewhere)
+
+
+cdef void list_free(UnseenList* writes) noexcept:
     cdef uint32_t i
     for i in range(writes.count):
         Py_DECREF(<object>writes.entries[i].log)

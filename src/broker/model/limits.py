@@ -89,8 +89,8 @@ SEND_BUFFER_BYTES = 100 * KIB
 # Replies that wait for a sync or for an earlier reply, per connection; above it no more of its
 # requests are read. A slot for a short one is some 300 bytes: 3,000 small requests in flight fit.
 WAITING_REPLY_BYTES_PER_CONNECTION = 1 * MIB
-# Partitions that a connection has written to with acks=0 and whose records are not visible yet, 16
-# bytes each; with more of them, its next request waits until they are.
+# Partitions that a connection has written to without waiting until they are visible, 16 bytes
+# each; with more of them (acks=0), its next request waits until they are.
 UNSEEN_PARTITIONS_PER_CONNECTION_MAX = 1_024
 # Replies queued for a peer that does not read; above it no more of the connection's requests are
 # read. File ranges are queued as such; the limit of copied bytes is smaller.

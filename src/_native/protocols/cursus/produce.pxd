@@ -38,7 +38,9 @@ cdef uint32_t put_answer(
     CursusRecord* last, Text leader, const char* error) noexcept nogil
 cdef ReplySlot* answer_slot(CursusRecord* last, Text leader) noexcept nogil
 cdef void put_failure(ReplySlot* slot, const char* text) noexcept nogil
-cdef void wait_for_acks(PartitionLog log, ReplySlot* slot, int64_t end_offset, Acks acks) noexcept
+cdef void wait_for_acks(
+    PartitionLog log, ReplySlot* slot, int64_t end_offset, Acks acks,
+    UnseenWrites* unseen) noexcept
 cdef void put_unacknowledged(
     ReplySlot* slot, UnseenWrites* unseen, PartitionLog log, int64_t end_offset) noexcept
 cdef ReplySlot* cursus_produce(

@@ -190,10 +190,12 @@ cdef void fail_batch(ReplySlot* slot, uint32_t place, LogStatus status) noexcept
     store_uint32(slot.data, slot.size - FRAME_HEAD_SIZE)
 
 
-cdef void wait_for_acks(PartitionLog log, ReplySlot* slot, int64_t end_offset, Acks acks) noexcept:
+cdef void wait_for_acks(
+        PartitionLog log, ReplySlot* slot, int64_t end_offset, Acks acks,
+        UnseenWrites* unseen) noexcept:
     """Delay a reply until its acknowledgement may be sent."""
     if acks == ACKS_ONE:
-        plain_wait_local(log, slot, end_offset)
+        plain_wait_local(log, slot, end_offset, unseen)
     else:
         plain_wait(log, slot, end_offset)
 
@@ -258,5 +260,5 @@ cdef ReplySlot* cursus_produce(
     slot.failed_size = put_answer(
         slot.data + slot.size, b"ERROR", 0, &head, &last, leader, FAILED)
     slot.fail = fail_batch
-    wait_for_acks(log, slot, base_offset + head.count, acks)
+    wait_for_acks(log, slot, base_offset + head.count, acks, unseen)
     return slot

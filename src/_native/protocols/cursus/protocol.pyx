@@ -57,6 +57,9 @@ cdef class Cursus(NativeProtocol):
     cdef bint is_write(self, Cursor frame) noexcept:
         return (frame.left > 0 and frame.next[0] == BATCH_MAGIC) or publish_take(&frame)
 
+    cdef bint is_read(self, Cursor frame) noexcept:
+        return not self.is_write(frame)
+
     cdef bytes leader_of(self, session):
         """Return this broker's address for the client of a connection."""
         cdef object state = getattr(session, "state", None)

@@ -293,5 +293,5 @@ cdef ReplySlot* cursus_publish(
         return slot
     put_answers(slot, &message.record, leader, offset)
     slot.fail = fail_publish
-    wait_for_acks(log, slot, offset + 1, message.acks)
+    wait_for_acks(log, slot, offset + 1, message.acks, unseen)
     return slot

@@ -347,7 +347,7 @@ cdef ServeStatus serve_whole(TopicTable topics, Turn turn, Permissions permissio
     slot[0] = slot_new(reply_size + <uint32_t>part_count * REPLY_PART_SIZE, part_count)
     if slot[0] == NULL:
         return SERVED_CLOSE
-    append_and_answer(head, topic_count, slot[0])
+    append_and_answer(head, topic_count, slot[0], unseen)
     return SERVED
 
 
@@ -360,7 +360,8 @@ cdef ServeStatus append_silently(
     return SERVED_SILENTLY if is_good else SERVED_CLOSE
 
 
-cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* slot) noexcept:
+cdef void append_and_answer(
+        RequestHead* head, int32_t topic_count, ReplySlot* slot, UnseenWrites* unseen) noexcept:
     cdef uint8_t* at = slot.data + 8
     cdef int32_t part = 0, i, _j
     slot.fail = fail_of(head)
@@ -384,6 +385,8 @@ cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* s
         if parts[i].waiter == NULL:
             continue
         if acks == ACKS_LEADER and (<PartitionLog>parts[i].log).is_replicated:
+            # Without memory for the note, a read may miss it.
+            unseen_add(unseen, <PartitionLog>parts[i].log, parts[i].waiter.offset)
             (<PartitionLog>parts[i].log).wait_local(parts[i].waiter)
         else:
             (<PartitionLog>parts[i].log).wait(parts[i].waiter)

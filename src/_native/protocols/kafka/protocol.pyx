@@ -124,6 +124,11 @@ cdef class Kafka(NativeProtocol):
         cdef int16_t key = -1
         return cursor_int16(&frame, &key) == READ_DONE and key == KEY_PRODUCE
 
+    cdef bint is_read(self, Cursor frame) noexcept:
+        cdef int16_t key = -1
+        return cursor_int16(&frame, &key) == READ_DONE and (
+            key == KEY_FETCH or key == KEY_LIST_OFFSETS)
+
     cdef void refuse(self, Connection connection, int64_t cut):
         connection.close(
             f"frame of a length that is not {REQUEST_HEAD_MIN} to {self.frame_bytes_max}")

@@ -5,6 +5,7 @@ from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
 from broker._native.protocols.v1.line cimport Line
 from broker._native.wire.reply_slot cimport ReplySlot
+from broker._native.wire.unseen_writes cimport UnseenWrites
 
 # What follows the head of an answer whose log fails before the acknowledgement.
 cdef struct Refusal:
@@ -13,4 +14,5 @@ cdef struct Refusal:
 
 
 cdef ReplySlot* v1_produce(
-    TopicTable topics, Turn turn, Permissions permissions, Line* line, Refusal* refusal) noexcept
+    TopicTable topics, Turn turn, Permissions permissions, UnseenWrites* unseen, Line* line,
+    Refusal* refusal) noexcept

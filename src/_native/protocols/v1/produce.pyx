@@ -96,7 +96,7 @@ cdef void answer(ReplySlot* slot, Line* line, Refusal* refusal, int32_t partitio
 
 
 cdef ReplySlot* v1_produce(
-        TopicTable topics, Turn turn, Permissions permissions, Line* line,
+        TopicTable topics, Turn turn, Permissions permissions, UnseenWrites* unseen, Line* line,
         Refusal* refusal) noexcept:
     """Append a message; return the slot of its answer, or NULL if nothing was changed."""
     cdef Message message
@@ -136,5 +136,5 @@ cdef ReplySlot* v1_produce(
     # may not have the record by then.
     answer(slot, line, refusal, message.partition, base_offset,
            log.high_watermark - 1 if log.is_replicated else base_offset)
-    plain_wait_local(log, slot, base_offset + 1)
+    plain_wait_local(log, slot, base_offset + 1, unseen)
     return slot

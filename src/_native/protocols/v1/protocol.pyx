@@ -98,6 +98,10 @@ cdef class V1(NativeProtocol):
         cdef Line line
         return line_read(frame, &line) == COMMAND_PRODUCE
 
+    cdef bint is_read(self, Cursor frame) noexcept:
+        cdef Line line
+        return line_read(frame, &line) == COMMAND_CONSUME
+
     cdef void refuse(self, Connection connection, int64_t cut):
         # What follows is not a line. The answers to earlier lines are still sent.
         connection.watch(connection.interest & ~<uint32_t>(EPOLLIN | EPOLLRDHUP))
@@ -110,7 +114,7 @@ cdef class V1(NativeProtocol):
         if command == COMMAND_PRODUCE and not self.has_followers:
             slot = v1_produce(
                 connection.poller.topics, connection.poller.turn, permissions_of(connection),
-                &line, &self.refusal)
+                &connection.unseen, &line, &self.refusal)
             if slot != NULL:
                 connection.enqueue(slot)
                 return True

@@ -11,7 +11,7 @@ from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
 from broker.model.limits import V1_BROKERS_MAX, V1_FOLLOWERS_MAX
-from broker.protocols.base import Additions, Immediate, Reply, SmallFiles, WireProtocol
+from broker.protocols.base import Additions, Answer, Immediate, Reply, SmallFiles, WireProtocol
 from broker.protocols.v1 import errors
 from broker.protocols.v1.brokers import Brokers
 from broker.protocols.v1.commands import (
@@ -88,7 +88,7 @@ class V1(WireProtocol):
         if len(envelope.args) not in command.arg_counts:
             refused = wrong_count(envelope.command, command)
             return error_line(envelope.correlation_id, refused.refusal)
-        request = Request(envelope.args, session, self._roles, self._brokers)
+        request = Request(envelope.args, session, self._roles, self._brokers, [])
         return _answer(envelope, command, request, body)
 
 
@@ -99,9 +99,10 @@ async def _answer(envelope: Envelope, command: Command, request: Request, line: 
         access.begin(request.session, "v1", envelope.command)
         access.check_needs(request.session, command.needs, request.args)
         try:
-            return ok_line(envelope.correlation_id, await command.handle(request))
+            answer = ok_line(envelope.correlation_id, await command.handle(request))
         except ElsewhereError as elsewhere:
             return await forwarded(request.session, elsewhere, line)
+        return Answer(answer, written=request.written) if request.written else answer
     except RefusedError as error:
         refusal = error.refusal
     except RequestError as error:

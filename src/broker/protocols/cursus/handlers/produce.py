@@ -191,7 +191,10 @@ async def _append(
         )
     failure = "the log of the partition has failed"
     await until_acknowledged(written.log, written.end_offset, failure, is_for_all=is_for_all)
-    return stored(sent, written.end_offset - 1, state_of(session).leader)
+    answer = stored(sent, written.end_offset - 1, state_of(session).leader)
+    if is_for_all or not written.log.is_replicated:
+        return answer
+    return Answer(answer, written=[(written.log, written.end_offset)])
 
 
 def check_size(rows: Sequence[Row]) -> None:

@@ -64,9 +64,8 @@ def _check(request: OffsetCommit, call: Call) -> None:
         raise refusal(Failure.COMMIT, error) from None
     if request.partition > _PARTITION_MAX or request.offset > _OFFSET_MAX:
         raise RefusalError(Failure.COMMIT, reason="no partition or offset is so large")
-    if call.form.is_json:
-        if topic is None or not topic.has_partition(request.partition):
-            raise RefusalError(Failure.COMMIT, reason=reason(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    if call.form.is_json and (topic is None or not topic.has_partition(request.partition)):
+        raise RefusalError(Failure.COMMIT, reason=reason(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
 
 async def fetch(request: OffsetFetch, call: Call) -> GroupOffset:

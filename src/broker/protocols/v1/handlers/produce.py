@@ -41,7 +41,9 @@ async def handle(request: Request) -> str:
     else:
         await until_acknowledged(written.log, written.end_offset, is_for_all=False)
     if written.log.is_replicated and not is_for_all:
-        high_watermark = last_readable(written.log)  # others may not have the record yet
+        # Others may not have the record yet; a CONSUME behind this waits for them.
+        high_watermark = last_readable(written.log)
+        request.written.append((written.log, written.end_offset))
     return f"partition={partition} offset={written.base_offset} hw={high_watermark}"
 
 
