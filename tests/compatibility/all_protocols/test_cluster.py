@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
+from broker.protocols.v1.handlers.produce import partition_of
 from tests.compatibility.cursus.members import JavaMember
 from tests.compatibility.cursus.sdks import JavaProducer, PythonProducer, java_polls
 from tests.compatibility.cursus.streams import JavaConsumer, PythonConsumer, StreamingConsumer
@@ -22,6 +23,7 @@ from tests.compatibility.v1.sdks import SdkError, TypeScriptSdk, python_sdk
 from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.cursus_client import CursusClient, Message, batch, envelope, read_batch
 from tests.support.etcd import Etcd
+from tests.support.line_client import LineClient
 from tests.support.rustlog_client import RefusedError, RustLogClient
 from tests.support.workers_process import Workers
 
@@ -459,3 +461,42 @@ def test_cursus_transactions_are_decided_while_a_leader_is_down_and_visible_afte
 
         wait_until(lambda: len(shown()) == len(coordinators), "all are visible", WAIT_S)
         assert sorted(shown()) == sorted(coordinators.values())
+
+
+# ---- reads in the same send as a write -----------------------------------------------------------
+
+
+def test_a_v1_read_after_a_write_in_one_send_sees_it_with_several_replicas(
+    broker: BrokerProcess, topic: str
+) -> None:
+    with LineClient(broker.address) as client:
+        assert client.command(f"ADMIN_CREATE_TOPIC {topic} {PARTITIONS} {len(BROKERS)}").startswith(
+            "OK"
+        )
+        ends = dict.fromkeys(range(PARTITIONS), 0)
+        for number in range(2 * PARTITIONS):
+            partition = partition_of(b"k%d" % number, PARTITIONS)
+            place = f"{topic} {partition} {ends[partition]}"
+            client.send(
+                f"V1|1|PRODUCE|{topic} k{number}:v{number}\nV1|2|CONSUME|{place}\n".encode()
+            )
+            assert client.line().startswith(b"V1|1|OK|")
+            assert client.line().startswith(b"V1|2|OK|messages=%d:v%d " % (ends[partition], number))
+            ends[partition] += 1
+
+
+def test_a_cursus_read_after_a_write_in_one_send_sees_it_with_several_replicas(
+    broker: BrokerProcess, topic: str
+) -> None:
+    create = f"CREATE topic={topic} partitions={PARTITIONS} replication_factor={len(BROKERS)}"
+    with CursusClient(broker.address) as client:
+        assert client.ask(create).startswith("OK ")
+        for offset in range(3):
+            for partition in range(PARTITIONS):
+                place = f"topic={topic} partition={partition}"
+                client.send(f"PUBLISH {place} producerId=p message=m")
+                client.send(f"CONSUME {place} offset={offset} group=g-{topic}")
+                assert client.frame()
+                found = client.frame()
+                assert found
+                assert [each.offset for each in read_batch(found).messages] == [offset]

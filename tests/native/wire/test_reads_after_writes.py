@@ -18,11 +18,13 @@ from broker._native.protocols.rustlog.counters import RustLogCounters
 from broker._native.protocols.rustlog.protocol import RustLog
 from broker._native.protocols.v1.protocol import V1
 from broker.model.limits import UNSEEN_PARTITIONS_PER_CONNECTION_MAX
+from broker.model.unseen_limits import UNCOPIED_WAIT_MS
 from tests.oracles.message_set_oracle import Message as OldMessage
 from tests.oracles.message_set_oracle import encode
 from tests.support import native_wire, rustlog_client
 from tests.support.cursus_client import Message, batch
 from tests.support.native_log import Logs, records
+from tests.support.native_replica import REPLICA, lead
 from tests.support.native_wire import Client, Wire, partition, response
 
 if TYPE_CHECKING:
@@ -269,6 +271,83 @@ def test_a_write_that_python_answered_without_waiting_is_seen_too(spoken: Spoken
 
     _, body = response(native_wire.LIST_OFFSETS, OFFSETS_VERSION, client.frame())
     assert body["topics"][0]["partitions"][0]["offset"] == 1
+
+
+# ---- of partitions with other replicas -----------------------------------------------------------
+
+CONSUME = b"V1|2|CONSUME|topic 0 0\n"
+UNSURE = [  # writes that are answered before the other replicas have them, and a read
+    *((each, CONSUME) for each in V1_WRITES.values()),
+    *((KAFKA_WRITES[each], list_offsets()) for each in ("acks 1", "acks 0")),
+    *((KAFKA_WRITES[each], native_wire.fetch(12, (0, 0))) for each in ("acks 1", "acks 0")),
+    *((each, framed(b"LIST_OFFSETS topic=topic")) for each in CURSUS_WRITES.values()),
+]
+
+
+def answered(spoken: Spoken, client: Client) -> bytes:
+    """Return what a connection receives until nothing more comes by itself."""
+    data = b""
+    for _ in range(20):
+        spoken.wire.run()
+        with suppress(BlockingIOError):
+            data += client.socket.recv(1 << 20)
+    return data
+
+
+@pytest.mark.parametrize("ends", ["copied", "late"])
+@pytest.mark.parametrize(("write", "read"), UNSURE)
+def test_a_read_waits_for_the_replicas_of_an_earlier_write_for_a_time(
+    spoken: Spoken, write: Write, read: bytes, ends: str
+) -> None:
+    client, log = spoken.wire.connect(), spoken.wire.log()
+    lead(log)
+
+    client.send(write.data + read)
+    spoken.wire.run_until(lambda: log.durable_end == 1)
+    before = answered(spoken, client)
+    assert bool(before) == bool(write.answers)
+    assert spoken.python == []
+
+    if ends == "copied":
+        log.report(REPLICA, 1)
+    else:
+        log.turn.fail_overdue(log.turn.steady_ms + UNCOPIED_WAIT_MS)
+    log.turn.request_end()
+    after = answered(spoken, client)
+    assert after
+    assert log.high_watermark == (1 if ends == "copied" else 0)
+    if read == CONSUME:
+        found = b"messages=0:value hw=0" if ends == "copied" else b"messages= hw=-1"
+        assert after == b"V1|2|OK|" + found + b"\n"
+    elif spoken.python:
+        assert spoken.python == [log.high_watermark]
+    log.report(REPLICA, 1)
+
+
+@pytest.mark.parametrize("acks", [1, 0])
+def test_requests_that_read_nothing_do_not_wait_for_replicas(spoken: Spoken, acks: int) -> None:
+    client, log = spoken.wire.connect(), spoken.wire.log()
+    lead(log)
+
+    client.send(kafka_produce(acks) + native_wire.request(native_wire.API_VERSIONS, 0, {}))
+
+    spoken.wire.run_until(lambda: bool(spoken.python))
+    assert spoken.python == [0]
+    log.report(REPLICA, 1)
+
+
+def test_a_read_does_not_wait_for_replicas_that_have_it(spoken: Spoken) -> None:
+    client, log = spoken.wire.connect(), spoken.wire.log()
+    lead(log)
+    client.send(V1_WRITES["acks 1"].data)
+    assert lines(client, 1)
+    log.report(REPLICA, 1)
+    log.turn.request_end()
+
+    client.socket.send(CONSUME)
+    spoken.wire.poller()
+
+    assert client.socket.recv(100) == b"V1|2|OK|messages=0:value hw=0\n"
 
 
 # ---- what does not wait, and whose wait ends
