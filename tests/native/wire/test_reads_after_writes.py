@@ -295,11 +295,12 @@ def answered(spoken: Spoken, client: Client) -> bytes:
 
 
 @pytest.mark.parametrize("ends", ["copied", "late"])
-@pytest.mark.parametrize(("write", "read"), UNSURE)
+@pytest.mark.parametrize(("write", "read"), UNSURE, ids=range(len(UNSURE)))
 def test_a_read_waits_for_the_replicas_of_an_earlier_write_for_a_time(
     spoken: Spoken, write: Write, read: bytes, ends: str
 ) -> None:
     client, log = spoken.wire.connect(), spoken.wire.log()
+    turn = spoken.wire.logs.turn
     lead(log)
 
     client.send(write.data + read)
@@ -311,8 +312,8 @@ def test_a_read_waits_for_the_replicas_of_an_earlier_write_for_a_time(
     if ends == "copied":
         log.report(REPLICA, 1)
     else:
-        log.turn.fail_overdue(log.turn.steady_ms + UNCOPIED_WAIT_MS)
-    log.turn.request_end()
+        turn.fail_overdue(turn.steady_ms + UNCOPIED_WAIT_MS)
+    turn.request_end()
     after = answered(spoken, client)
     assert after
     assert log.high_watermark == (1 if ends == "copied" else 0)
@@ -342,7 +343,7 @@ def test_a_read_does_not_wait_for_replicas_that_have_it(spoken: Spoken) -> None:
     client.send(V1_WRITES["acks 1"].data)
     assert lines(client, 1)
     log.report(REPLICA, 1)
-    log.turn.request_end()
+    spoken.wire.logs.turn.request_end()
 
     client.socket.send(CONSUME)
     spoken.wire.poller()

@@ -154,7 +154,7 @@ def test_uncommon_requests_are_left_to_python_unchanged(wire: Wire, body: bytes)
 
 
 def test_a_client_that_negotiated_structured_errors_is_served_by_python(wire: Wire) -> None:
-    state = SimpleNamespace(has_structured_errors=True)
+    state = SimpleNamespace(has_structured_errors=True, leader=b"")
 
     speaking(wire, session=SimpleNamespace(state=state)).send(framed(PUBLISH))
 
