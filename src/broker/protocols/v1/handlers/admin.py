@@ -168,8 +168,8 @@ async def set_partition_leader(request: Request) -> str:
     elif leader not in {broker.node_id, _ONLY_BROKER}:
         raise bad_request(f"not possible on a single broker: {_LEADS_ALL}")
     found = cluster.leadership(topic, partition)
-    leads = f"leader={found.leader} isr={numbers(found.isr)}"
-    return f"topic={name} partition={partition} {leads} {_change(request)}"
+    led = f"leader={found.leader} isr={numbers(found.isr)}"
+    return f"topic={name} partition={partition} {led} {_change(request)}"
 
 
 async def elect_topic_leaders(request: Request) -> str:
