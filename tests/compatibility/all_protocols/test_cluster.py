@@ -25,6 +25,7 @@ from tests.support.cursus_client import CursusClient, Message, batch, envelope, 
 from tests.support.etcd import Etcd
 from tests.support.line_client import LineClient
 from tests.support.rustlog_client import RefusedError, RustLogClient
+from tests.support.wire_client import WireClient
 from tests.support.workers_process import Workers
 
 BROKERS = range(3)
@@ -500,3 +501,21 @@ def test_a_cursus_read_after_a_write_in_one_send_sees_it_with_several_replicas(
                 found = client.frame()
                 assert found
                 assert [each.offset for each in read_batch(found).messages] == [offset]
+
+
+def test_v1_tells_the_replicas_that_kafkas_clients_see(broker: BrokerProcess, topic: str) -> None:
+    with LineClient(broker.address) as v1, WireClient(broker.address) as kafka:
+        created = v1.command(f"ADMIN_CREATE_TOPIC {topic} 3 2")
+        asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+        [described] = kafka.request("Metadata", 8, asked)["topics"]
+        for each in described["partitions"]:
+            number, in_sync = each["partition_index"], " ".join(map(str, each["isr_nodes"]))
+            assert f" replication_factor={len(each['replica_nodes'])} " in created
+            assert v1.command(f"REPLICA_FETCH {topic} {number} 1 0") == (
+                f"OK|replica=1 acked_offset=0 hw=-1 isr=[{in_sync}] under_replicated=false"
+            )
+            led = f"leader={each['leader_id']} isr=[{in_sync}] "
+            answer = v1.command(
+                f"ADMIN_SET_PARTITION_LEADER {topic} {number} {each['leader_id']} 1,0"
+            )
+            assert answer.startswith(f"OK|topic={topic} partition={number} {led}")

@@ -1,10 +1,12 @@
 """V1's words for replicas, where a topic has several of them."""
 
 import asyncio
+from operator import methodcaller
 
 import pytest
 
 from broker.core.links import Links
+from broker.model.own_config import Alteration, AlterOp
 from broker.protocols.v1.handlers import produce
 from tests.support.replicated_topic import ReplicatedTopic
 from tests.support.scripted_upstream import Nodes
@@ -90,6 +92,35 @@ def test_a_leader_is_moved_to_another_replica_in_sync() -> None:
     answer = asyncio.run(scenario())
 
     assert answer == "OK|topic=t partition=0 leader=3 isr=[1 2 3] term=1 index=2"
+
+
+def test_a_leader_that_leads_already_is_left_alone() -> None:
+    answer = Three().say("ADMIN_SET_PARTITION_LEADER t 0 1 1,0")
+
+    assert answer == "OK|topic=t partition=0 leader=1 isr=[1 2 3] term=1 index=2"
+
+
+def test_nobody_is_fenced_by_a_client() -> None:
+    three = Three()
+
+    assert three.say("ADMIN_RECONCILE_BROKER_HEALTH 1000") == "OK|reconciled=0"
+    assert three.say("ADMIN_UNFENCE_BROKER 1").startswith("OK|broker_id=1 fenced=false ")
+    assert three.say("ADMIN_FENCE_BROKER 1").endswith("is fenced by itself")
+
+
+def test_fewer_replicas_in_sync_than_an_acks_all_needs_are_under_replicated() -> None:
+    three = Three()
+    three.say("PRODUCE t a:x")
+    topic = three.fakes.topics.get("t")
+    assert topic
+    expected = {(2, (1, 3)): "false", (2, (1,)): "true", (9, (1, 2, 3)): "false"}
+    for (minimum, isr), is_under_replicated in expected.items():
+        changes = [Alteration("min.insync.replicas", AlterOp.SET, str(minimum))]
+        asyncio.run(three.fakes.topics.alter_config(topic, methodcaller("altered", changes)))
+        three.put(isr=isr)
+        assert three.say("REPLICA_FETCH t 0 2 0").endswith(
+            f" under_replicated={is_under_replicated}"
+        )
 
 
 def test_a_leader_is_not_moved_to_a_broker_that_is_not_in_sync() -> None:
