@@ -12,6 +12,7 @@ A reader whose response cannot carry a record reports its offset and size and co
 import json
 import struct
 from collections.abc import Callable, Iterator
+from random import Random
 
 import pytest
 
@@ -19,6 +20,7 @@ from broker.model.limits import (
     CURSUS_RECORD_BYTES_MAX,
     RUSTLOG_FRAME_BYTES_MAX,
     RUSTLOG_RECORD_BYTES_MAX,
+    V1_REQUEST_BYTES_MAX,
 )
 from tests.support import rustlog_client, wire_requests
 from tests.support.batches import batch_of, records_of
@@ -26,7 +28,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.cursus_client import CursusClient, Message, batch, read_batch
 from tests.support.line_client import LineClient
 from tests.support.native_log import NOW_MS
-from tests.support.rustlog_client import RefusedError, RustLogClient
+from tests.support.rustlog_client import ConnectionEndedError, RefusedError, RustLogClient
 from tests.support.wire_client import WireClient
 
 MIB = 1 << 20
@@ -89,6 +91,14 @@ def write_rustlog(address: str, topic: str, size: int) -> None:
             client.produce(topic, [value])
 
 
+def write_v1(address: str, topic: str, size: int) -> None:
+    with WireClient(address) as client:
+        wire_requests.create_topic(client, topic)
+    with LineClient(address) as lines:
+        for value in (value_of(size).decode(), "behind"):
+            assert lines.command(f"PRODUCE {topic} k:{value}").startswith("OK|")
+
+
 # ---- readers: the size of the value at offset 0, None if it is reported not to fit ---------------
 
 
@@ -103,12 +113,14 @@ def read_kafka(address: str, topic: str) -> int | None:
 def read_old_kafka(address: str, topic: str) -> int | None:
     with WireClient(address) as client:
         data = fetched(client, topic, 2, 1 << 30)  # before version 3 a message may be truncated
-        assert fetched(client, topic, 3).startswith(data[: 34 + int.from_bytes(data[30:34])])
-        # Offset, size, CRC, magic 1, attributes, timestamp, no key, value.
-        offset, _, _, magic, _, _, key, size = struct.unpack_from(">qiIbbqii", data)
-        assert (offset, magic, key) == (0, 1, -1)
-        assert len(data) >= 34 + size
-        return int(size)
+        # Offset, size, CRC, magic 1, attributes, timestamp, key, value.
+        offset, _, _, magic, _, _, key = struct.unpack_from(">qiIbbqi", data)
+        at = 30 + max(key, 0)
+        end = at + 4 + int.from_bytes(data[at : at + 4])
+        assert (offset, magic) == (0, 1)
+        assert len(data) >= end
+        assert fetched(client, topic, 3).startswith(data[:end])
+        return end - at - 4
 
 
 def fetched(client: WireClient, topic: str, version: int, bytes_max: int = 1000) -> bytes:
@@ -190,7 +202,6 @@ def read_cursus_stream(address: str, topic: str) -> int | None:
 
 WRITERS = [
     (write_kafka, 2 * MIB),
-    (write_kafka, 12 * MIB),
     (write_kafka, LARGER_THAN_ANY),
     (write_cursus_batch, 2 * MIB),
     (write_cursus_batch, LARGEST_OF_CURSUS),
@@ -220,6 +231,35 @@ def test_a_large_record_is_read_by_every_client_that_can_carry_it_and_reported_t
     for read, size_max in READERS.items():
         found = read(large.address, topic)
         assert found == (size if size <= size_max else None), read.__name__
+
+
+# The largest value that each writer must take; a larger one is refused.
+LARGEST = {
+    write_kafka: LARGER_THAN_ANY,
+    write_cursus_batch: LARGEST_OF_CURSUS,
+    write_cursus_publish: LARGEST_OF_CURSUS - 1,
+    write_rustlog: RUSTLOG_RECORD_BYTES_MAX - 300,
+    write_v1: V1_REQUEST_BYTES_MAX - 300,
+}
+BOUNDS = sorted({1, MIB, *LARGEST.values(), *(each for each in READERS.values() if each < 1 << 30)})
+
+
+def test_a_record_of_any_size_that_is_written_is_read_or_reported_by_every_client(
+    large: BrokerProcess, topic: str, choices: Random
+) -> None:
+    write = choices.choice(list(LARGEST))
+    bounds = [each for each in BOUNDS if each <= 2 * LARGEST[write]]
+    size = max(choices.choice(bounds) + choices.choice((-1, 0, 1)), 1)
+    try:
+        write(large.address, topic, size)
+    except (AssertionError, RefusedError, ConnectionEndedError, ValueError):
+        assert size > LARGEST[write]
+        return
+
+    for read, size_max in READERS.items():
+        found = read(large.address, topic)
+        is_reported = found is None and size > size_max
+        assert is_reported or found == size, (write, read, size)
 
 
 def test_rustlog_refuses_a_record_that_its_responses_cannot_carry(large: BrokerProcess) -> None:
