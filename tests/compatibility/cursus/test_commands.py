@@ -41,7 +41,7 @@ INFO = (
 VERSION_2 = (
     "ERROR: UNSUPPORTED_PROTOCOL_VERSION class=validation retryable=false requested=2 min=1 max=1"
 )
-BY_ACLS = "ACLs of the broker say who may read and write it"
+NO_AUTHORIZER = "this broker has no authorizer (authorizer.class.name)"
 UNSUPPORTED = "unsupported_topic_policy"
 NAME_RULE = (
     "a topic name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-', and is not '.' or"
@@ -308,13 +308,15 @@ def test_a_topic_policy_is_stored_as_the_topics_configuration(
             "invalid_topic_policy cleanup_policy=delete,delete",
         ),
         ("topic=t partitioner=dice", "invalid_topic_policy partitioner=dice"),
+        ("topic=t auth_policy=secret", "invalid_topic_policy auth_policy=secret"),
         (
-            "topic=t auth_policy=acl",
-            f'{UNSUPPORTED} policy=auth_policy reason="{BY_ACLS}"',
+            "topic=t auth_policy=deny_write",
+            f'{UNSUPPORTED} policy=auth_policy reason="{NO_AUTHORIZER}"',
         ),
         (
             "topic=t read_acl=bob",
-            f'{UNSUPPORTED} policy=read_acl reason="{BY_ACLS}"',
+            'invalid_topic_policy reason="auth_policy=acl needs read_acl or write_acl,'
+            ' which need it"',
         ),
         (
             "topic=t event_sourcing=true",

@@ -223,6 +223,42 @@ def test_cursus_create_does_not_tell_whether_a_topic_exists(address: str) -> Non
     assert answers == {"ERROR: NOT_AUTHORIZED_FOR_TOPIC operation=create topic="}
 
 
+def test_an_access_policy_of_cursus_is_acls_of_its_topic(secured: AclBroker, address: str) -> None:
+    create = "CREATE topic=policed partitions=1"
+    publish = "PUBLISH topic=policed producerId=p message=m"
+    consume = "CONSUME topic=policed partition=0 offset=0 group=g"
+    refused = "ERROR: NOT_AUTHORIZED_FOR_TOPIC operation={} topic=policed"
+    with CursusClient(secured.addresses["admin"]) as admin, CursusClient(address) as alice:
+
+        def may() -> tuple[bool, bool]:
+            """Return whether alice may write and read the topic."""
+            written, read = alice.ask(publish), alice.answer(consume)
+            assert written.startswith('{"status":"OK"') or written == refused.format("write")
+            assert read.startswith(b"\xba") or read.decode() == refused.format("read")
+            return written.startswith("{"), read.startswith(b"\xba")
+
+        lists = "read_acl=bob write_acl=alice,bob"
+        created = admin.ask(f"{create} auth_policy=acl {lists}")
+        assert f" auth_policy=acl {lists} " in created
+        with secured.acls(GROUP_READ):
+            assert may() == (True, False)
+            for policy, allowed in (
+                ("acl read_acl=alice", (False, True)),
+                ("deny_write", (False, True)),
+                ("deny_read", (True, False)),
+                ("open", (False, False)),  # nobody is allowed what no entry is for
+            ):
+                shown = policy if " " in policy else f"{policy} read_acl="
+                assert f" auth_policy={shown}" in admin.ask(f"{create} auth_policy={policy}")
+                assert f" auth_policy={shown}" in admin.ask("METADATA topic=policed")
+                assert may() == allowed
+        with secured.acls(acl("Create", CLUSTER)):
+            assert alice.ask("CREATE topic=own auth_policy=deny_write") == (
+                "ERROR: NOT_AUTHORIZED_FOR_OPERATION command=CREATE permission=admin"
+            )
+        admin.ask("DELETE topic=policed")
+
+
 def test_cursus_lists_what_may_be_described(secured: AclBroker, address: str) -> None:
     with CursusClient(address) as alice:
         assert alice.ask("LIST") == "OK count=0 topics="

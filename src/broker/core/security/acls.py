@@ -301,6 +301,11 @@ class AclIndex:
             for name in candidates
         )
 
+    def literal(self, resource: ResourceType, name: str) -> list[Acl]:
+        """Return the entries for exactly this name."""
+        by_principal = self._literal.get((resource, name), {})
+        return [acl for acls in by_principal.values() for acl in acls]
+
     def _of(self, resource: ResourceType, name: str) -> "list[_ByPrincipal]":
         """Return the entries of all patterns that are for a resource."""
         literal, prefixed = self._literal, self._prefixed

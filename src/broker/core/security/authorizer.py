@@ -127,6 +127,10 @@ class Authorizer:
         for acl in list(self._acls.values()):
             yield acl if wanted.matches(acl) else None
 
+    def literal(self, resource: ResourceType, name: str) -> list[Acl]:
+        """Return the entries for exactly the resource of this name."""
+        return self._index.literal(resource, name)
+
     # ---- decisions
     # ---------------------------------------------------------------------------------------------
 

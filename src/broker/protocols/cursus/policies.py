@@ -8,15 +8,16 @@
 
 `replication_factor` is no setting: it is the number of replicas of a new topic.
 
-ACLs decide who may use a topic, and event sourcing has no commands here: other values than the
-defaults of their parameters are refused.
+Access policies are ACLs (topic_access.py). Event sourcing has no commands here: it is refused.
 """
 
 from typing import Final
 
+from broker.core.session import Session
 from broker.core.topics.rules import DEFAULT
 from broker.core.topics.topic import Topic
 from broker.model.own_config import Alteration, AlterOp
+from broker.protocols.cursus import topic_access
 from broker.protocols.cursus.errors import RefusedError
 from broker.protocols.cursus.grammar import Command, integer
 from broker.protocols.cursus.settings import IDEMPOTENT, PARTITIONER, PARTITIONERS
@@ -27,7 +28,6 @@ _MS_PER_HOUR: Final = 3_600_000
 _LONG_MAX: Final = (1 << 63) - 1
 _INT16_MAX: Final = (1 << 15) - 1
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
-_BY_ACLS: Final = "ACLs of the broker say who may read and write it"
 _CLEANUP: Final = ("delete", "compact")
 
 
@@ -71,11 +71,6 @@ def _flag(command: Command, name: str) -> bool:
 def _check_unsupported(command: Command) -> None:
     if command.get("event_sourcing") and _flag(command, "event_sourcing"):
         raise _unsupported("event_sourcing", "event sourcing is not supported")
-    if command.get("auth_policy") not in {"", "open"}:
-        raise _unsupported("auth_policy", _BY_ACLS)
-    for name in ("read_acl", "write_acl"):
-        if command.get(name):
-            raise _unsupported(name, _BY_ACLS)
 
 
 def _unsupported(policy: str, text: str) -> Exception:
@@ -104,23 +99,21 @@ def _retention(command: Command, name: str, key: str, factor: int) -> list[Alter
     return [Alteration(key, AlterOp.SET, str(number * factor))]
 
 
-def policy_of(topic: Topic) -> dict[str, str | int | bool]:
+def policy_of(session: Session, topic: Topic) -> dict[str, str | int | bool]:
     """Return a topic's policy in the order of the fields in responses."""
     config = topic.config
     return {
         "cleanup_policy": ",".join(config.words("cleanup.policy")),
         "partitioner": config.text(PARTITIONER),
-        "auth_policy": "open",
-        "read_acl": "",
-        "write_acl": "",
+        **topic_access.policy_of(session, topic.name),
         "retention_hours": _own(topic, _RETENTION_MS) // _MS_PER_HOUR,
         "retention_bytes": _own(topic, _RETENTION_BYTES),
     }
 
 
-def policy_text(topic: Topic) -> str:
+def policy_text(session: Session, topic: Topic) -> str:
     """Return a topic's policy as name=value fields."""
-    return " ".join(f"{name}={value}" for name, value in policy_of(topic).items())
+    return " ".join(f"{name}={value}" for name, value in policy_of(session, topic).items())
 
 
 def _own(topic: Topic, key: str) -> int:

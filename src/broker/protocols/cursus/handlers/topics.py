@@ -20,7 +20,7 @@ from broker.model.limits import (
     PARTITIONS_ANSWERED_PER_STEP,
 )
 from broker.model.own_config import Alteration, AlterOp
-from broker.protocols.cursus import permissions
+from broker.protocols.cursus import permissions, topic_access
 from broker.protocols.cursus.connections import address_of, leader_address
 from broker.protocols.cursus.errors import RefusedError, quoted
 from broker.protocols.cursus.forwarding import offsets_elsewhere
@@ -45,12 +45,15 @@ async def create(request: Request) -> str:
     _check_name(name)
     count = _partitions(command.get("partitions"))
     changes, factor = alterations(command), replication_factor(command)
+    wanted_access = topic_access.asked(command, name)
+    topic_access.check(request.session, command, wanted_access)
     topic = request.broker.topics.get(name)
     if topic is None:
         permissions.check_creation(request.session, command.keyword, name)
     else:
         _check_change(request, topic, count, changes)
     try:
+        await topic_access.apply(request.session, name, wanted_access)  # before anyone may use it
         if topic is None:
             new = NewTopic(name, count or PARTITIONS, factor, allows_equals=True)
             topic = await _create(request, new, changes)
@@ -61,7 +64,9 @@ async def create(request: Request) -> str:
         if error.code is ErrorCode.INVALID_REPLICATION_FACTOR:
             raise RefusedError("invalid_replication_factor", detail=str(error)) from None
         raise RefusedError("create_topic_failed", topic=name, detail=str(error)) from None
-    return f"OK topic={name} partitions={topic.partition_count} {policy_text(topic)}"
+    return (
+        f"OK topic={name} partitions={topic.partition_count} {policy_text(request.session, topic)}"
+    )
 
 
 def _check_name(name: str) -> None:
@@ -182,7 +187,7 @@ async def describe(request: Request) -> str:
             ends = _ends_of(elsewhere[number])
         shown = json.dumps(_described(session, topic, number, *ends), indent=2)
         partitions.append(indent(shown, "    "))
-    policy = json.dumps(policy_of(topic), indent=2)
+    policy = json.dumps(policy_of(session, topic), indent=2)
     shown = ",\n".join(partitions)
     return (
         f'{{\n  "status": "OK",\n  "topic": "{topic.name}",\n  "partitions": [\n{shown}\n  ],\n'
@@ -235,7 +240,7 @@ async def metadata(request: Request) -> str:
         epochs = ",".join([str(max(each.leader_epoch, 0)) for each in states])
     return (
         f"OK topic={topic.name} partitions={count} leaders={leaders} epochs={epochs}"
-        f" {policy_text(topic)}"
+        f" {policy_text(session, topic)}"
     )
 
 
