@@ -315,8 +315,10 @@ def test_a_topic_policy_is_stored_as_the_topics_configuration(
         ),
         (
             "topic=t read_acl=bob",
-            'invalid_topic_policy reason="auth_policy=acl needs read_acl or write_acl,'
-            ' which need it"',
+            (
+                'invalid_topic_policy reason="auth_policy=acl needs read_acl or write_acl,'
+                ' which need it"'
+            ),
         ),
         (
             "topic=t event_sourcing=true",
