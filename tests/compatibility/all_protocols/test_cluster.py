@@ -519,3 +519,28 @@ def test_v1_tells_the_replicas_that_kafkas_clients_see(broker: BrokerProcess, to
                 f"ADMIN_SET_PARTITION_LEADER {topic} {number} {each['leader_id']} 1,0"
             )
             assert answer.startswith(f"OK|topic={topic} partition={number} {led}")
+
+
+def test_a_cursus_member_commits_of_a_pattern_what_its_broker_leads(
+    broker: BrokerProcess, topic: str
+) -> None:
+    names, group = [f"{topic}-{each}" for each in "abcd"], f"g-{topic}"
+    with CursusClient(broker.address) as client:
+        for name in names:
+            assert client.ask(f"CREATE topic={name} partitions=1").startswith("OK ")
+            client.answer(batch(name, 0, [Message(name.encode())] * 2))
+        member = f"generation=1 member={joined(client, names[0], group)}"
+        place = f"topic={topic}-? partition=0 group={group}"
+
+        def consumed() -> list[bytes]:
+            start = client.ask(f"FETCH_OFFSET {place}").removeprefix("OK offset=")
+            answer = client.answer(f"CONSUME {place} offset={start} {member}")
+            return sorted(each.payload for each in read_batch(answer).messages)
+
+        assert consumed() == sorted(2 * [each.encode() for each in names])
+        assert client.ask(f"COMMIT_OFFSET {place} offset=2 {member}") == "OK"
+        left = [each for each in names if _metadata(broker.address, each) != [broker.address]]
+        for name in names:
+            offset = client.ask(f"FETCH_OFFSET topic={name} partition=0 group={group}")
+            assert offset == f"OK offset={0 if name in left else 2}"
+        assert consumed() == sorted(2 * [each.encode() for each in left])
