@@ -73,10 +73,12 @@ def test_acks_1_waits_for_the_sync_of_this_replica(durable: Wire) -> None:
     assert (log.durable_end, log.high_watermark) == (2, 0)
 
 
-def test_acks_0_holds_no_later_request_back(client: Client, led: PartitionLog) -> None:
+def test_acks_0_holds_no_request_of_another_connection_back(
+    client: Client, led: PartitionLog
+) -> None:
     client.send(produce(9, (0, BATCH), acks=0))
 
-    assert partition(client.ask(fetch(13, (0, 0))))["records"] == b""
+    assert partition(client.wire.connect().ask(fetch(13, (0, 0))))["records"] == b""
     assert led.log_end_offset == 2
 
 
@@ -213,7 +215,7 @@ def test_the_latest_offset_is_left_to_python_until_the_leader_has_caught_up(
     client.ask(produce(9, (0, BATCH), acks=1))
     lead(led, epoch=1)
 
-    client.send(list_offsets(LATEST))
+    client.wire.connect().send(list_offsets(LATEST))
     assert len(client.wire.slow) == 1
     client.wire.connect().ask(list_offsets(EARLIEST))
     led.report(REPLICA, 2)
