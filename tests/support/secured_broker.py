@@ -13,6 +13,7 @@ SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 # Of the configuration, for PLAIN only, and of the metadata store.
 PLAIN_USERS = {"bob": "bob's secret", "carol": "carol's secret"}
 STORED_USERS = {"alice": "alice's secret", "dave, who=is odd": "dave's secret"}
+FAILURE_DELAY_MS = 20  # of the answer to a failed login, at first
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
@@ -29,6 +30,7 @@ class SecuredBroker(BrokerProcess):
 "sasl.enabled.mechanisms" = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 "listener.name.sasl_plaintext.plain.sasl.jaas.config" = '''{PLAIN_MODULE} required {users};'''
 "delegation.token.secret.key" = "a secret of tokens"
+"connection.failed.authentication.delay.ms" = "{FAILURE_DELAY_MS}"
 """
         )
         self.config.chmod(0o600)

@@ -4,9 +4,10 @@ import asyncio
 import logging
 
 from broker.core.security import audit
-from broker.core.security.sasl.outcome import Refused
+from broker.core.security.sasl import plain
+from broker.core.security.sasl.outcome import Challenge, Done, Refused
 from broker.core.session import Session
-from broker.model.principal import Principal
+from broker.model.principal import USER, Principal
 
 _log = logging.getLogger(__name__)
 
@@ -19,6 +20,9 @@ def succeeded(session: Session, protocol: str, mechanism: str, principal: Princi
     if not _record(session, protocol, mechanism, str(principal), ""):
         return False
     session.principal = principal
+    logins = session.broker.security.logins
+    if logins is not None:
+        logins.failures.forget(session.client_host, principal.name)
     session.broker.metrics.counters.logins.add(session.listener.name, mechanism)
     return True
 
@@ -26,7 +30,8 @@ def succeeded(session: Session, protocol: str, mechanism: str, principal: Princi
 async def failed(session: Session, protocol: str, mechanism: str, refused: Refused) -> None:
     """Log that a login has failed, and wait as long as its answer is to be held back."""
     assert session.login is not None
-    _record(session, protocol, mechanism, refused.user, refused.reason)
+    why = f"{refused.reason}: {refused.detail}" if refused.detail else refused.reason
+    _record(session, protocol, mechanism, refused.user, why)
     counters = session.broker.metrics.counters
     counters.login_failures.add(session.listener.name, mechanism or "none", refused.reason)
     _log.warning(
@@ -34,9 +39,32 @@ async def failed(session: Session, protocol: str, mechanism: str, refused: Refus
         session.client_host,
         session.listener.name,
         mechanism or "none",
-        refused.reason,
+        why,
     )
-    await asyncio.sleep(session.login.rules.failure_delay_ms / 1000)
+    delay_ms, logins = session.login.rules.failure_delay_ms, session.broker.security.logins
+    if logins is not None:
+        delay_ms = logins.failures.next_ms(session.client_host, refused.user, delay_ms)
+    await asyncio.sleep(delay_ms / 1000)
+
+
+async def with_password(
+    session: Session, protocol: str, name: str, password: str
+) -> Refused | None:
+    """Let a connection act for a user of PLAIN, which its listener offers; else return why not."""
+    login, logins = session.login, session.broker.security.logins
+    assert login is not None
+    assert logins is not None
+    exchange = login.rules.mechanisms[plain.NAME].begin()
+    message = f"\0{name}\0{password}".encode("utf-8", "replace")
+    step = exchange.respond(message, session.broker.clock.wall_ms())
+    outcome = await logins.work.outcome(step)
+    assert not isinstance(outcome, Challenge)
+    if isinstance(outcome, Done):
+        if succeeded(session, protocol, plain.NAME, Principal(USER, outcome.user)):
+            return None
+        outcome = Refused("the audit cannot record it", user=outcome.user)
+    await failed(session, protocol, plain.NAME, outcome)
+    return outcome
 
 
 def _record(session: Session, protocol: str, mechanism: str, user: str, failure: str) -> bool:

@@ -16,6 +16,13 @@ LOGIN_SECONDS = 15  # from the connection to its login, TLS included
 # Computations of logins that wait for the thread: each takes some milliseconds. With more, a login
 # is refused as with wrong credentials.
 LOGIN_WORK_WAITING_MAX = 1_000
+# The answer to a failed login is held back twice as long as the one before, from the same address
+# for the same user: so many times connection.failed.authentication.delay.ms at most, and so long.
+# It stays within LOGIN_SECONDS.
+FAILURE_DELAY_TIMES_MAX = 50
+FAILURE_DELAY_MS_MAX = 5_000
+FAILURES_FORGOTTEN_MS = 60_000
+FAILURES_REMEMBERED_MAX = 4_096  # 150 bytes each
 # The least time between the starts of two re-authentications of a connection, as in Kafka.
 REAUTHENTICATION_MS_MIN = 1_000
 # Derived keys of delegation tokens, kept for their next logins: 400 bytes each.

@@ -126,7 +126,8 @@ _SASL = (
                 " logged in with expires."),
     Setting("connection.failed.authentication.delay.ms", Kind.INT, 100, minimum=0, maximum=10_000,
             unit="ms", is_per_listener=True,
-            doc="How long the answer to a failed login is held back."),
+            doc="How long the answer to a failed login is held back, at first; it doubles for the"
+                " next ones of the same address and user."),
     Setting("sasl.oauthbearer.jwks.endpoint.url", Kind.STRING, None,
             is_per_listener=True, is_per_mechanism=True,
             doc="Keys of the authorization server as a JSON Web Key Set: file:///PATH, or https"

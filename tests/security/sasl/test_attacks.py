@@ -17,6 +17,7 @@ KIB = 1 << 10
 CONNECTIONS = 1_500
 WAITING_MAX = 2_000
 LOGIN_SECONDS = 15
+SETTINGS = ("connection.failed.authentication.delay.ms=1",)  # 50 at most
 GUESSES = 10_000
 GUESSERS = 250
 BOB = PLAIN_USERS["bob"]
@@ -136,6 +137,19 @@ def test_ten_thousand_wrong_passwords_find_nothing_and_others_are_served(
     assert len(lines) < GUESSES / 2, "the log is bounded"
 
 
+def test_guesses_are_held_back_longer_and_longer(broker: SecuredBroker) -> None:
+    """1, 2, 4 ms and so on, 50 at most."""
+    begun = time.monotonic()
+    for _ in range(12):
+        with SaslClient(broker.address) as client, pytest.raises(RefusedLoginError):
+            client.plain("carol", "guess")
+    took = time.monotonic() - begun
+
+    assert took > (1 + 2 + 4 + 8 + 16 + 32 + 6 * 50) / 1000
+    with SaslClient(broker.address) as client:
+        client.plain("carol", PLAIN_USERS["carol"])
+
+
 def test_guessing_a_stored_password_does_not_stall_the_loop(broker: SecuredBroker) -> None:
     """Each guess costs a derivation of keys, in another thread."""
     guessers = [SaslClient(broker.address) for _ in range(GUESSERS)]
@@ -183,7 +197,8 @@ def test_an_unknown_user_takes_as_long_as_one_with_a_wrong_password(
     broker: SecuredBroker,
 ) -> None:
     """The order of magnitude; tests/unit has the same work for both."""
-    assert "alice" in STORED_USERS
+    with SaslClient(broker.address) as client:
+        client.plain("alice", STORED_USERS["alice"])  # earlier guesses are forgotten
     shortest = {"alice": 60.0, "nobody at all": 60.0}
     for user in [*shortest] * 5:
         begun = time.monotonic()

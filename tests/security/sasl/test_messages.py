@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.sasl_client import RefusedLoginError, SaslClient, ScramClient
-from tests.support.secured_broker import PLAIN_USERS, STORED_USERS
+from tests.support.secured_broker import FAILURE_DELAY_MS, PLAIN_USERS, STORED_USERS
 from tests.support.wire_client import ConnectionClosedError
 
 ALICE = STORED_USERS["alice"]
@@ -96,7 +96,7 @@ def test_a_mechanism_that_is_not_offered_is_refused_with_the_list(
     begun = time.monotonic()
     assert client.choose(name, version) == {"error_code": 33, "mechanisms": OFFERED}
 
-    assert time.monotonic() - begun >= 0.1
+    assert time.monotonic() - begun >= FAILURE_DELAY_MS / 1000
     client.expect_closed()
 
 
@@ -121,7 +121,7 @@ def test_another_request_in_the_middle_of_a_login_gets_its_error_and_the_end(
     begun = time.monotonic()
     assert client.request(name, version, body).items() >= answer.items()
 
-    assert time.monotonic() - begun >= 0.1
+    assert time.monotonic() - begun >= FAILURE_DELAY_MS / 1000
     client.expect_closed()
 
 
@@ -185,7 +185,7 @@ def test_with_the_old_handshake_a_failure_only_closes(connect: Callable[[], Sasl
     client.send_frame(b"\0bob\0wrong")
 
     client.expect_closed()
-    assert time.monotonic() - begun >= 0.1
+    assert time.monotonic() - begun >= FAILURE_DELAY_MS / 1000
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
@@ -234,7 +234,7 @@ def test_a_failed_plain_login_says_why_and_ends_late(
     with pytest.raises(RefusedLoginError) as refused:
         client.token(message)
 
-    assert time.monotonic() - begun >= 0.1
+    assert time.monotonic() - begun >= FAILURE_DELAY_MS / 1000
     assert (refused.value.code, refused.value.message) == (58, text)
     client.expect_closed()
 
@@ -323,7 +323,7 @@ def test_an_impossible_size_closes_the_connection(
 
 
 @pytest.mark.parametrize(
-    "first", [b"PING\n", b"GET /health HTTP/1.1\r\n\r\n", b"TOPICS\n", b"PRODUCE t 0 5\nhello\n"]
+    "first", [b"PING\n", b"GET /" + b"x" * 8192, b"TOPICS\n", b"PRODUCE t 0 5\nhello\n"]
 )
 def test_a_protocol_without_a_login_is_closed(
     connect: Callable[[], SaslClient], first: bytes

@@ -4,6 +4,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from broker.core import authentication
 from broker.core.security.sasl.outcome import Refused
 from broker.core.session import Session
@@ -41,3 +43,16 @@ def test_a_failed_login_is_counted_by_its_reason() -> None:
     assert not counters.logins.counts
     name = session.listener.name
     assert counters.login_failures.counts == {(name, "none", "no mechanism"): 1}
+
+
+def test_what_a_client_has_sent_is_no_value_of_a_label(caplog: pytest.LogCaptureFixture) -> None:
+    broker = FakeBroker()
+    session = session_of(broker)
+
+    for number in range(3):
+        refused = Refused("mechanism not offered", detail=f"'X{number}'")
+        asyncio.run(authentication.failed(session, "kafka", "", refused))
+
+    counts = broker.broker.metrics.counters.login_failures.counts
+    assert counts == {(session.listener.name, "none", "mechanism not offered"): 3}
+    assert "reason=mechanism not offered: 'X2'" in caplog.text

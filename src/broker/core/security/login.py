@@ -46,7 +46,7 @@ class LoginRules(NamedTuple):
     Attributes:
         mechanisms: those that it offers, by name, in their order.
         reauthentication_ms: after how long a connection must log in again; 0: never.
-        failure_delay_ms: how long the answer to a failed login is held back.
+        failure_delay_ms: how long the answer to a failed login is held back, to the first one.
     """
 
     mechanisms: Mapping[str, Mechanism]
@@ -119,10 +119,12 @@ class Login:
         mechanism = self.rules.mechanisms.get(name)
         if mechanism is None:
             self.stage = Stage.FAILED
-            return Refused(f"mechanism {name[:100]!r} is not offered")
+            return Refused("mechanism not offered", detail=repr(name[:100]))
         if self._principal is not None and name != self.mechanism:
             self.stage = Stage.FAILED
-            return Refused(f"re-authentication with {name} after {self.mechanism}")
+            return Refused(
+                "re-authentication with another mechanism", detail=f"{name} after {self.mechanism}"
+            )
         self.stage = Stage.EXCHANGING
         self.is_bare = is_bare
         self.mechanism = name

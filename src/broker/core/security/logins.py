@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from broker.core.security.failures import FailureDelays
 from broker.core.security.login import Login, LoginRules
 from broker.core.security.sasl import oauthbearer, plain
 from broker.core.security.sasl.oauthbearer import OAuthBearer
@@ -42,11 +43,12 @@ class Sources(NamedTuple):
 
 
 class Logins:
-    """The rules of all listeners that have a login, and the thread of long computations."""
+    """The rules of all listeners that have a login, the thread of long computations, failures."""
 
     def __init__(self, config: Config, sources: Sources) -> None:
         """Read the settings of the listeners; ConfigError for one that cannot be served."""
         self.work = LoginWork()
+        self.failures = FailureDelays(sources.clock.monotonic_ms)
         self.rules = {
             each.name: _rules(config, each, sources)
             for each in config.listeners

@@ -71,7 +71,7 @@ class TokenKeys:
         try:
             return self._verifier.verify(token, now_ms)
         except UnknownKeyError as error:
-            return f"unknown key {str(error)!r}"
+            return f"unknown key: {str(error)!r}"
 
     def _refresh(self) -> None:
         begun_ms = self._steady_ms()

@@ -79,7 +79,7 @@ async def _refuse(operation: int, version: int, session: Session) -> Immediate:
         raise PeerError(f"{api.name} v{version} during a login")
     assert session.login is not None
     session.login.stage = Stage.FAILED
-    await hold_back(session, Refused(f"{api.name} during the login"))
+    await hold_back(session, Refused("another request during the login", detail=api.name))
     error = RequestError(
         ErrorCode.ILLEGAL_SASL_STATE,
         f"Unexpected Kafka request of type {api.name} during SASL authentication.",

@@ -60,7 +60,9 @@ def test_a_login_takes_as_many_messages_as_its_mechanism_needs() -> None:
 def test_a_mechanism_that_is_not_offered_is_refused() -> None:
     login = begun()
 
-    assert isinstance(login.choose("GSSAPI", 0, is_bare=False), Refused)
+    refused = login.choose("GSSAPI", 0, is_bare=False)
+
+    assert refused == Refused("mechanism not offered", detail="'GSSAPI'")
     assert login.stage is Stage.FAILED
     assert not login.may_choose(0)
 

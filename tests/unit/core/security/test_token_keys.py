@@ -81,7 +81,7 @@ def test_logins_go_on_between_two_attempts_to_fetch_keys_that_do_not_come(
     keys = TokenKeys(read, Claims(), 3_600_000, clock.monotonic_ms)
     clock.advance(TOKEN_KEYS_AGAIN_SECONDS * 1000)
     for _ in range(3):
-        assert keys.verify("a token", 0) == "unknown key 'a token at 0'"
+        assert keys.verify("a token", 0) == "unknown key: 'a token at 0'"
     assert len(attempts) == 2
 
     clock.advance(TOKEN_KEYS_AGAIN_SECONDS * 1000)

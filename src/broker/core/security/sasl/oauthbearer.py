@@ -26,7 +26,8 @@ class Bearer(NamedTuple):
     ends_ms: int
 
 
-# Returns the bearer of a token at a time, or why it is not valid; called in another thread.
+# Returns the bearer of a token at a time, or why it is not valid, which may be followed by a colon
+# and details; called in another thread.
 Verify = Callable[[str, int], Bearer | str]
 
 
@@ -55,7 +56,8 @@ class OAuthBearerExchange:
     def respond(self, message: bytes, now_ms: int) -> Step:
         """Take the token, or the answer to its failure."""
         if self._failure is not None:
-            return Refused(self._failure, _INVALID)
+            reason, _, detail = self._failure.partition(": ")
+            return Refused(reason, _INVALID, detail=detail)
         first = _FIRST.fullmatch(message.decode("utf-8", "replace"))
         if first is None:
             return Refused("malformed message", _MALFORMED)

@@ -37,14 +37,16 @@ class Refused(NamedTuple):
     """The client has not logged in.
 
     Attributes:
-        reason: why, for the log; it contains nothing secret.
+        reason: why, for the log and the metrics: one of a few, with nothing that a client sent.
         message: what the client is told; None: only that its credentials are wrong.
         user: who the client says it is, if it has said that.
+        detail: what the log has besides; it contains nothing secret.
     """
 
     reason: str
     message: str | None = None
     user: str = ""
+    detail: str = ""
 
 
 class Work(NamedTuple):
