@@ -361,7 +361,7 @@ cdef class Connection:
         else:
             count = self.tls.receive(
                 self.fd, into + have, min(budget - have, RECEIVE_BYTES_PER_TURN), poller.scratch)
-            poller.work += <int>(max(count, 0) >> WORK_BYTES_SHIFT)
+            poller.work += <int>(max(count, 0) >> WORK_BYTES_SHIFT) + <int>self.tls.opened
         if self.tls is not None and count < 0:
             if count == TLS_FAILED:
                 self.fail_tls()

@@ -31,6 +31,10 @@ cdef class TlsChannel:
     cdef uint32_t partial         # bytes of that record in `incoming`; 0: the last one is whole
     cdef uint32_t dataless        # whole records that have given no data yet
     cdef int64_t data_bytes       # of data, since these were forgotten last
+    cdef readonly uint32_t opened  # records that the last call of `receive` has opened
+    cdef uint8_t* held            # ciphertext that is given to OpenSSL later; NULL: none
+    cdef size_t held_at           # where what was not given begins
+    cdef size_t held_size
     cdef list unsent              # bytes objects: ciphertext that the socket has not taken
     cdef ssize_t counted          # bytes of it in the memory that the output queue counts
     cdef Py_ssize_t unsent_at     # in the first of them
@@ -40,10 +44,14 @@ cdef class TlsChannel:
     cdef SendStatus send(
         self, OutputQueue* queue, int fd, int64_t budget, int64_t until_ns, uint8_t* scratch)
     cdef bint has_input(self)
+    cdef bint can_open(self)
     cdef bint has_unsent(self) noexcept
     cdef void finish(self, int fd)
     cdef ssize_t take_in(self, int fd, uint8_t* scratch, size_t size)
     cdef size_t give(self, uint8_t* data, size_t size)
+    cdef bint hold(self, const uint8_t* data, size_t size)
+    cdef void give_held(self)
+    cdef void drop_held(self) noexcept
     cdef int seal(self, uint8_t* data, ssize_t size)
     cdef bint check_first(self, const uint8_t* data, size_t size)
     cdef size_t note_records(self, const uint8_t* data, size_t size) noexcept

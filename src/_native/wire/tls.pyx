@@ -15,6 +15,11 @@ The sizes of records are followed while they pass: an attempt to read a record t
 would cost an exception of Python, as much as decrypting 8 KiB. And so are those without data, which
 a peer could send for ever: a call receives as much as it was asked for, whatever comes of it, and
 too many of them in a row end the connection.
+
+Opening a record takes as long for one byte as for hundreds, and a piece may have thousands of them:
+a call opens TLS_RECORDS_PER_READ at most. What it has received besides is held for the next ones,
+by a few connections at once; while there are as many of them as may be, others receive no more at a
+time than what is opened in one call.
 """
 
 cimport cython
@@ -23,6 +28,7 @@ from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC
 
@@ -64,11 +70,16 @@ cdef size_t SCRATCH_BYTES = tls_limits.TLS_SCRATCH_BYTES
 cdef size_t PIECE_BYTES = tls_limits.TLS_PIECE_BYTES
 cdef size_t HANDSHAKE_PIECE_BYTES = tls_limits.TLS_HANDSHAKE_PIECE_BYTES
 cdef uint32_t RECORDS_PER_PIECE = tls_limits.TLS_RECORDS_PER_PIECE
+cdef uint32_t RECORDS_PER_READ = tls_limits.TLS_RECORDS_PER_READ
+cdef size_t SHORT_PIECE_BYTES = tls_limits.TLS_SHORT_PIECE_BYTES
+cdef int HOLDING_MAX = tls_limits.TLS_HOLDING_MAX
 cdef uint32_t RECORDS_WITHOUT_DATA_MAX = tls_limits.TLS_RECORDS_WITHOUT_DATA_MAX
 cdef int64_t RECORDS_WITHOUT_DATA_BYTES = tls_limits.TLS_RECORDS_WITHOUT_DATA_BYTES
 cdef uint32_t CLIENT_HELLO_BYTES_MAX = tls_limits.TLS_CLIENT_HELLO_BYTES_MAX
 # What is answered to bytes that are not TLS: the fatal alert internal_error.
 cdef bytes NO_TLS_ALERT = bytes([21, 3, 3, 0, 2, 2, 80])
+
+cdef int holding = 0                # channels that hold ciphertext
 
 
 @cython.final
@@ -92,6 +103,9 @@ cdef class TlsChannel:
         if established is not None:
             self.ssl_object, self.incoming, self.outgoing = established
             self.is_established = True
+
+    def __dealloc__(self):
+        self.drop_held()
 
     # ---- in -----------------------------------------------------------------------------------
 
@@ -128,8 +142,12 @@ cdef class TlsChannel:
         cdef size_t have = 0, given = 0, received = 0, total = 0, piece
         cdef ssize_t count = 1
         cdef bint is_drained = False
+        self.opened = 0
         while have < size and count > 0:
-            if self.has_input():
+            if self.opened == RECORDS_PER_READ:
+                count = TLS_AGAIN
+            elif self.can_open():
+                self.opened += 1
                 count = self.decrypt(into + have, size - have)
                 if count > 0:
                     have += <size_t>count
@@ -137,13 +155,17 @@ cdef class TlsChannel:
                     count = 1       # a message of TLS itself
             elif self.dataless > RECORDS_WITHOUT_DATA_MAX:     # of all that was given
                 count = self.fail("sends TLS records without data")
+            elif self.held != NULL:
+                self.give_held()
             elif given < received:
                 given += self.give(scratch + given, min(PIECE_BYTES, received - given))
-            elif is_drained or total >= size:
+            elif is_drained or total >= size or (self.opened > 0 and holding >= HOLDING_MAX):
                 count = TLS_AGAIN
             else:
                 # What is received fits into what is asked for, as the plaintext is shorter.
                 piece = min(SCRATCH_BYTES, max(size - have, PIECE_BYTES))
+                if holding >= HOLDING_MAX:
+                    piece = min(piece, SHORT_PIECE_BYTES)
                 count = self.take_in(fd, scratch, piece)
                 is_drained = 0 < count < <ssize_t>piece
                 given = 0
@@ -152,8 +174,10 @@ cdef class TlsChannel:
                 if count == 0 and have == 0:
                     # Whoever cuts the connection could otherwise end a request early.
                     return self.fail("closed without an end of TLS")
-        while given < received:     # but for the end of a record that had begun before
+        if given < received and self.opened < RECORDS_PER_READ:
             given += self.give(scratch + given, received - given)
+        if given < received and not self.hold(scratch + given, received - given):
+            return self.fail("no memory for its records")
         if self.outgoing.pending and self.flush(fd, 0) < 0:
             return self.fail("reset by the peer")
         return <ssize_t>have if have > 0 else count
@@ -180,6 +204,31 @@ cdef class TlsChannel:
         size = self.note_records(data, size)
         self.incoming.write(PyMemoryView_FromMemory(<char*>data, <Py_ssize_t>size, PyBUF_READ))
         return size
+
+    cdef bint hold(self, const uint8_t* data, size_t size):
+        # Keeps ciphertext for the next calls; False without memory.
+        global holding
+        self.held = <uint8_t*>malloc(size)
+        if self.held == NULL:
+            return False
+        holding += 1
+        memcpy(self.held, data, size)
+        self.held_at = 0
+        self.held_size = size
+        return True
+
+    cdef void give_held(self):
+        # Gives OpenSSL some of what is held.
+        self.held_at += self.give(self.held + self.held_at, self.held_size - self.held_at)
+        if self.held_at == self.held_size:
+            self.drop_held()
+
+    cdef void drop_held(self) noexcept:
+        global holding
+        if self.held != NULL:
+            free(self.held)
+            self.held = NULL
+            holding -= 1
 
     cdef bint check_first(self, const uint8_t* data, size_t size):
         # Whether a connection begins as one of TLS, as far as it is known; otherwise it has failed.
@@ -233,6 +282,10 @@ cdef class TlsChannel:
 
     cdef bint has_input(self):
         """Return whether `receive` would return something without a byte from the socket."""
+        return self.held != NULL or self.can_open()
+
+    cdef bint can_open(self):
+        # Whether OpenSSL has a whole record, or the connection is over.
         if self.has_failed or self.is_ended:
             return True
         return self.is_established and (
@@ -360,6 +413,7 @@ cdef class TlsChannel:
 
     cdef void finish(self, int fd):
         """Tell the peer that nothing follows, if the socket takes that at once."""
+        self.drop_held()
         if not self.is_established or self.has_failed or self.unsent:
             return
         try:

@@ -7,6 +7,12 @@ TLS_SCRATCH_BYTES = 256 * KIB
 # What OpenSSL is given at a time: so many records at most, since each that changes keys takes
 # 0.07 ms.
 TLS_RECORDS_PER_PIECE = 32
+# Records that are opened before others are served: each takes 1.7 us or more.
+TLS_RECORDS_PER_READ = 768
+# Connections of which more was received than that, all together. Others receive so many bytes at a
+# time meanwhile, which have no more records: an encrypted one has 22 bytes or more.
+TLS_HOLDING_MAX = 16
+TLS_SHORT_PIECE_BYTES = 16 * KIB
 # Records without data (new keys, attempts to renegotiate, empty ones) in so many bytes of data.
 TLS_RECORDS_WITHOUT_DATA_MAX = 32
 TLS_RECORDS_WITHOUT_DATA_BYTES = 1024 * KIB
@@ -14,9 +20,12 @@ TLS_RECORDS_WITHOUT_DATA_BYTES = 1024 * KIB
 # much for a connection that was ever busy.
 TLS_PIECE_BYTES = 32 * KIB
 # The same while a handshake is under way, from whoever it is.
-TLS_HANDSHAKE_PIECE_BYTES = 4 * KIB
+TLS_HANDSHAKE_PIECE_BYTES = 2 * KIB
 # OpenSSL would allocate 128 KiB for a first message that announces them.
 TLS_CLIENT_HELLO_BYTES_MAX = 16 * KIB
+# All certificates of a peer together: OpenSSL makes room for what is announced, unless told
+# otherwise for up to 100 KiB. So much it has anyway. A chain of four with RSA 4096 has 8 KiB.
+TLS_CERTIFICATES_BYTES_MAX = 16 * KIB
 # From the accept on. asyncio's own limit is 60 s.
 TLS_HANDSHAKE_MS_MAX = 10_000
 # Each step of a handshake takes 0.1 to 2 ms of the loop: others are served in between.

@@ -6,7 +6,12 @@ import ssl
 import pytest
 
 from broker._native.log.partition_log import PartitionLog
-from broker.model.tls_limits import TLS_CLIENT_HELLO_BYTES_MAX, TLS_HANDSHAKE_STEPS_PER_TURN
+from broker.model.tls_limits import (
+    TLS_CLIENT_HELLO_BYTES_MAX,
+    TLS_HANDSHAKE_STEPS_PER_TURN,
+    TLS_HOLDING_MAX,
+    TLS_RECORDS_PER_READ,
+)
 from tests.support.native_log import records
 from tests.support.native_wire import (
     API_VERSIONS,
@@ -169,6 +174,75 @@ def test_a_changed_record_ends_the_connection_and_nothing_of_it_is_served(
 
     assert log.log_end_offset == 0
     assert wire.closed[-1].startswith(("TLS failed", "closed without an end of TLS"))
+
+
+def in_tiny_records(client: TlsClient, data: bytes) -> bytes:
+    """Encrypt each byte by itself."""
+    return b"".join(client.seal(data[at : at + 1]) for at in range(len(data)))
+
+
+def opened_by_reads(clients: list[TlsClient], sealed: list[bytes]) -> list[int]:
+    """Let everything arrive before the first turn; return what each connection opens in each."""
+    wire, opened = clients[0].wire, []
+    for client, data in zip(clients, sealed, strict=True):
+        assert client.socket.send(data) == len(data)
+    while wire._wants_turn or wire.is_ready:
+        if wire._wants_turn:
+            wire._wants_turn = False
+            wire.poller.end()
+        else:
+            wire.poller()
+        opened += [client.channel.opened for client in clients]
+    return opened
+
+
+@pytest.mark.parametrize("count", [1, TLS_HOLDING_MAX + 2])
+def test_tiny_records_are_opened_some_at_a_time_and_all_arrive(
+    wire: Wire, keys: Keys, log: PartitionLog, count: int
+) -> None:
+    """More connections than may hold what they have received, and all of it at once."""
+    clients = [ready(wire, keys) for _ in range(count)]
+    frame = produce(7, (0, records(1, size=3000)))
+    assert len(frame) > 3 * TLS_RECORDS_PER_READ
+
+    opened = opened_by_reads(clients, [in_tiny_records(each, frame) for each in clients])
+
+    assert max(opened) == TLS_RECORDS_PER_READ
+    assert log.log_end_offset == count
+    for each in clients:
+        assert partition(response(PRODUCE, 7, each.frame())[1])["error_code"] == 0
+
+
+def test_an_end_of_tls_after_many_tiny_records_is_seen(
+    wire: Wire, keys: Keys, log: PartitionLog
+) -> None:
+    client = ready(wire, keys)
+    sealed = in_tiny_records(client, produce(7, (0, records(1, size=2000))))
+    with pytest.raises(ssl.SSLWantReadError):
+        client.tls.unwrap()
+
+    client.send_raw(sealed + client._outgoing.read())
+
+    assert log.log_end_offset == 1
+    assert wire.closed == ["closed by the peer"]
+
+
+def test_what_is_held_of_a_connection_that_closes_is_free_for_others(
+    wire: Wire, keys: Keys, log: PartitionLog
+) -> None:
+    for _ in range(TLS_HOLDING_MAX + 1):
+        client = ready(wire, keys)
+        client.socket.send(in_tiny_records(client, produce(7, (0, records(1, size=2000)))[:-1]))
+        wire.poller()
+        client.connection.abort("test")
+    wire.run()
+    client = ready(wire, keys)
+    frame = produce(7, (0, records(1, size=3000)))
+
+    opened = opened_by_reads([client], [in_tiny_records(client, frame)])
+
+    assert max(opened) == TLS_RECORDS_PER_READ, "it could not hold anything"
+    assert log.log_end_offset == 1
 
 
 def test_a_connection_that_is_cut_has_not_ended(wire: Wire, keys: Keys) -> None:
