@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.core.tls.certificate_sizes import control
 from broker.model.tls_limits import TLS_HANDSHAKE_MS_MAX
 from tests.compatibility.programs import needs
 from tests.support.authority import Authority
@@ -20,6 +21,7 @@ from tests.support.line_client import LineClient
 from tests.support.secure_broker import SecureBroker
 from tests.support.wire_client import WireClient
 
+SET_MAX_SEND_FRAGMENT = 52  # of SSL_CTX_ctrl
 ALERT = bytes.fromhex("15030300020250")
 PROBE = b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n"
 S_CLIENT = ("openssl", "s_client", "-connect")
@@ -266,6 +268,47 @@ def test_a_certificate_of_another_authority_with_a_trusted_name_is_refused(
 def test_a_certificate_may_be_missing_where_it_is_only_requested(secure: SecureBroker) -> None:
     assert answers(secure)
     assert answers(secure, secure.client_context(secure.authority.key_store("alice")))
+
+
+def with_many_names(secure: SecureBroker, count: int) -> ssl.SSLContext:
+    """Return the context of a client whose certificate has 24 bytes for each name."""
+    names = [f"host-{number:05}.example.org" for number in range(count)]
+    return secure.client_context(secure.authority.key_store(f"names-{count}", names))
+
+
+def with_fragments(context: ssl.SSLContext, size: int) -> bool:
+    """Let OpenSSL make records of this size."""
+    return control(context, SET_MAX_SEND_FRAGMENT, size) == 1
+
+
+def test_certificates_that_are_only_announced_take_little_memory(secure: SecureBroker) -> None:
+    """All but the last bytes of the longest ones, in records that are small."""
+    context = with_many_names(secure, 640)  # 15.5 KiB
+    assert with_fragments(context, 2_000)
+    assert answers(secure, context)
+    before = secure.private_memory()
+    with ExitStack() as stack:
+        for _ in range(CONNECTIONS):
+            raw = stack.enter_context(secure.open_raw())
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+            while True:
+                try:
+                    tls.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    raw.sendall(outgoing.read())
+                    incoming.write(raw.recv(1 << 16))
+            raw.sendall(outgoing.read()[:15_000])
+        assert answers(secure)  # everything has arrived by now
+
+        used = secure.private_memory() - before
+    assert used < CONNECTIONS * PRE_AUTHENTICATION_BYTES_MAX
+
+
+def test_certificates_of_more_than_16_kib_are_refused(secure: SecureBroker) -> None:
+    with pytest.raises((ssl.SSLError, ConnectionResetError, BrokenPipeError)):
+        answers(secure, with_many_names(secure, 700))
 
 
 def test_a_line_that_was_cut_by_someone_else_is_not_served(secure: SecureBroker) -> None:

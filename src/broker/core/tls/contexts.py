@@ -1,5 +1,6 @@
 """The SSLContext of a listener, and that of this broker's connections to others."""
 
+import logging
 import ssl
 from typing import NamedTuple
 
@@ -7,7 +8,9 @@ from broker.core.tls.certificates import Certificate
 from broker.core.tls.stores import KeyStore, TrustStore, read_key_store, read_trust_store
 from broker.model.config import Values
 from broker.model.errors import ConfigError
+from broker.model.tls_limits import TLS_CERTIFICATES_BYTES_MAX
 
+_log = logging.getLogger(__name__)
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {
     "none": ssl.CERT_NONE,
@@ -52,6 +55,8 @@ def secured(
         )
     of_clients = _context(ssl.PROTOCOL_TLS_SERVER, settings, where, keys, trust)
     of_clients.verify_mode = _CLIENT_AUTH[client_auth]
+    if client_auth != "none":
+        _limit_certificates(of_clients, where)
     if not is_of_brokers:
         return Secured(of_clients, None, keys)
     if trust is None:
@@ -72,6 +77,14 @@ def _context(
     if trust is not None:
         trust.load_into(context)
     return context
+
+
+def _limit_certificates(context: ssl.SSLContext, where: str) -> None:
+    # Imported where it is needed: ctypes is of no use to a listener that asks for no certificates.
+    from broker.core.tls.certificate_sizes import limit_certificates  # noqa: PLC0415
+
+    if not limit_certificates(context, TLS_CERTIFICATES_BYTES_MAX):
+        _log.warning("%s: OpenSSL takes certificates of clients of up to 100 KiB", where)
 
 
 def _restrict(context: ssl.SSLContext, settings: Values, where: str) -> None:
