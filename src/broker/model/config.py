@@ -31,7 +31,8 @@ from broker.model.listener import (
     parse_protocol_map,
 )
 from broker.model.metadata_address import SQLITE, EtcdAddress, parse_metadata_address
-from broker.model.principal import parse_principal, parse_principals
+from broker.model.principal import ANONYMOUS, parse_principal, parse_principals
+from broker.model.protocol_names import WITH_LOGIN
 from broker.model.secret import HIDDEN, Secret
 from broker.model.settings import (
     ALIASES,
@@ -435,6 +436,7 @@ def _wrong_listeners(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
                 " BROKER_POLYLOG_INSECURE=true in the environment"
             )
             yield ("listeners", "polylog.insecure"), text
+    yield from _listeners_without_login(values, listeners)
     prefixes = {each.prefix for each in listeners}
     for name in values.names:
         if name.startswith(PREFIX) and not name.startswith(tuple(prefixes)):
@@ -458,6 +460,29 @@ def _is_protected(values: Values, listener: ListenerConfig) -> bool:
     if name in values.names:
         needs_certificate = values.text(name) == "required"
     return listener.security.has_tls and (listener.security.has_sasl or needs_certificate)
+
+
+def _listeners_without_login(
+    values: Values, listeners: Sequence[ListenerConfig]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield those that nobody could use: they ask for a login, and their protocol has none."""
+    for each in listeners:
+        protocol = each.address.protocol
+        if not each.security.has_sasl or not protocol or protocol in WITH_LOGIN:
+            continue
+        principal, asked = (
+            f"{each.prefix}{setting}" for setting in ("polylog.principal", "ssl.client.auth")
+        )
+        asks = each.security.has_tls and asked in values.names and values.text(asked) != "none"
+        own = principal if principal in values.names else "polylog.principal"
+        if not asks and values.text_or_none(own) in {None, "", str(ANONYMOUS)}:
+            text = (
+                f"{each} asks for a login ({each.security.name}), and clients of {protocol} have"
+                f" none: give it a principal ({principal}=User:NAME)"
+            )
+            if each.security.has_tls:
+                text += f", or ask for certificates ({asked}=required)"
+            yield ("listeners", "listener.security.protocol.map", principal, asked), text
 
 
 def inter_broker_listener(

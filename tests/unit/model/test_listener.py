@@ -134,6 +134,46 @@ def test_one_that_does_not_or_sends_passwords_openly_needs_the_insecure_setting(
     assert load([*settings, "polylog.insecure=true"]).listeners
 
 
+PINNED = "listeners=v1://localhost:1"
+AS_SASL = "listener.security.protocol.map=V1:SASL_SSL"
+
+
+@pytest.mark.parametrize(
+    ("settings", "fix"),
+    [
+        ([PINNED, AS_SASL], r"listener\.name\.v1\.ssl\.client\.auth=required"),
+        ([PINNED, AS_SASL, "ssl.client.auth=required"], "clients of v1 have none"),
+        ([PINNED, AS_SASL, "listener.name.v1.ssl.client.auth=none"], "clients of v1 have none"),
+        ([PINNED, AS_SASL, "polylog.principal=User:ANONYMOUS"], "clients of v1 have none"),
+        (
+            [
+                "listeners=rustlog://localhost:1",
+                "listener.security.protocol.map=RUSTLOG:SASL_PLAINTEXT",
+            ],
+            r"give it a principal \(listener\.name\.rustlog\.polylog\.principal=User:NAME\)$",
+        ),
+    ],
+)
+def test_a_listener_of_a_protocol_without_a_login_may_not_ask_for_one(
+    settings: list[str], fix: str
+) -> None:
+    with pytest.raises(ConfigError, match=fix):
+        load(settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [PINNED, AS_SASL, "listener.name.v1.ssl.client.auth=requested"],
+        [PINNED, AS_SASL, "listener.name.v1.polylog.principal=User:devices"],
+        [PINNED, AS_SASL, "polylog.principal=User:devices"],
+        ["listeners=cursus://localhost:1", "listener.security.protocol.map=CURSUS:SASL_SSL"],
+    ],
+)
+def test_unless_its_clients_are_known_without_one(settings: list[str]) -> None:
+    assert load(settings).listeners
+
+
 def test_brokers_reach_each_other_over_the_listener_that_is_named_or_has_the_protocol() -> None:
     def chosen(*settings: str) -> str:
         config = load([TWO, MAPPED, *settings])
