@@ -9,12 +9,15 @@ from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import RequestError
 from broker.protocols.base import Answer, Reply, WireProtocol
-from broker.protocols.http.page import TEXT, Content
+from broker.protocols.http import credentials
+from broker.protocols.http.page import TEXT, Content, Page
 from broker.protocols.http.request import Request, parse_head
 from broker.protocols.http.table import PAGES
 
 _METHODS: Final = ("GET", "HEAD")
 _BAD_REQUEST: Final = Content(b"bad request\n", TEXT, "400 Bad Request")
+_UNAUTHORIZED: Final = Content(b"log in\n", TEXT, "401 Unauthorized")
+_CHALLENGE: Final = 'WWW-Authenticate: Basic realm="polylog", charset="UTF-8"'
 _FORBIDDEN: Final = Content(b"forbidden\n", TEXT, "403 Forbidden")
 _NOT_FOUND: Final = Content(b"not found\n", TEXT, "404 Not Found")
 _NOT_ALLOWED: Final = Content(b"GET or HEAD\n", TEXT, "405 Method Not Allowed")
@@ -27,8 +30,10 @@ class Http(WireProtocol):
     name = "http"
 
     def native_protocol(self, config: Config) -> native.Http:  # noqa: ARG002 (nothing of it is configured)
-        """Make its native side."""
-        return native.Http(self)
+        """Make its native side, which serves connections before a login as it does afterwards."""
+        http = native.Http(self)
+        http.guard_with(native.Http(self))
+        return http
 
     def handle(
         self,
@@ -55,6 +60,26 @@ def _content(request: Request, session: Session) -> Content | Awaitable[Content]
     page = PAGES.get(request.path)
     if page is None:
         return _NOT_FOUND
+    if not credentials.is_asked(session):
+        return _shown(page, request, session)
+    given = credentials.credentials_of(request.authorization)
+    if given is not None and credentials.is_offered(session):
+        return _after_login(page, request, session, given)
+    if page.before_login is not None:
+        return page.before_login(request, session)
+    return _UNAUTHORIZED if credentials.is_offered(session) else _FORBIDDEN
+
+
+async def _after_login(
+    page: Page, request: Request, session: Session, given: tuple[str, str]
+) -> Content:
+    if not await credentials.log_in(session, given):
+        return _UNAUTHORIZED
+    content = _shown(page, request, session)
+    return content if isinstance(content, Content) else await content
+
+
+def _shown(page: Page, request: Request, session: Session) -> Content | Awaitable[Content]:
     if page.need is not None:
         begin(session, "http", request.path)
         try:
@@ -73,6 +98,8 @@ async def _later(content: Content | Awaitable[Content], *, has_body: bool) -> An
 
 
 def _answer(content: Content, *headers: str, has_body: bool = True) -> Answer:
+    if content is _UNAUTHORIZED:
+        headers = (*headers, _CHALLENGE)
     assert not isinstance(content.body, AsyncIterator)
     parts = (content.body,) if isinstance(content.body, bytes) else content.body
     lines = [

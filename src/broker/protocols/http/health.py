@@ -5,7 +5,8 @@
     /health/ready      clients may use it now
     /health/cluster    nothing is wrong as far as it knows, also with other brokers
 
-An answer other than 200 has the reasons, each with what to do.
+An answer other than 200 has the reasons, each with what to do. Where a login is asked for, who has
+not logged in is told only which of the first three it is.
 """
 
 import json
@@ -36,10 +37,17 @@ def show_ready(_: Request, session: Session) -> Content:
 
 def show_startup(_: Request, session: Session) -> Content:
     """Say whether the broker has been ready since its start."""
-    reasons = _not_ready(session)
-    if session.broker.health.was_ready:
-        reasons = []
-    return _content("started", "starting", reasons, has_examples=False)
+    return _content("started", "starting", _not_started(session), has_examples=False)
+
+
+def show_whether_ready(_: Request, session: Session) -> Content:
+    """Say whether clients may use the broker, and nothing else."""
+    return _bare("ready", "not_ready", _not_ready(session))
+
+
+def show_whether_started(_: Request, session: Session) -> Content:
+    """Say whether the broker has been ready since its start, and nothing else."""
+    return _bare("started", "starting", _not_started(session))
 
 
 async def show_cluster(_: Request, session: Session) -> Content:
@@ -52,6 +60,16 @@ async def show_cluster(_: Request, session: Session) -> Content:
 def _not_ready(session: Session) -> list[Reason]:
     broker = session.broker
     return broker.health.not_ready(is_loading=broker.topics.is_loading)
+
+
+def _not_started(session: Session) -> list[Reason]:
+    return [] if session.broker.health.was_ready else _not_ready(session)
+
+
+def _bare(good: str, bad: str, reasons: list[Reason]) -> Content:
+    if not reasons:
+        return _content(good, bad, (), has_examples=False)
+    return Content(b'{"status":"%s"}' % bad.encode(), status=UNAVAILABLE)
 
 
 def _content(good: str, bad: str, reasons: Iterable[Reason], *, has_examples: bool) -> Content:

@@ -40,7 +40,10 @@ class Page(NamedTuple):
     Attributes:
         show: returns its content.
         need: what a client must be allowed, of the cluster; None: the page is open to everyone.
+        before_login: what is shown of it to who has not logged in, where a login is asked for;
+            None: nothing.
     """
 
     show: Show
     need: Need | None = None
+    before_login: Show | None = None

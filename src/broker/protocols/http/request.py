@@ -14,12 +14,18 @@ class Request(NamedTuple):
         path: as it was sent, without the query.
         query_text: what follows the question mark, still encoded.
         accept: the field Accept in lower case, empty without one.
+        authorization: the field Authorization, which may have a password.
     """
 
     method: str
     path: str
     query_text: str = ""
     accept: str = ""
+    authorization: str = ""
+
+    def __repr__(self) -> str:
+        """Return what may be logged of it."""
+        return f"<Request {self.method} {self.path}>"
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -38,7 +44,8 @@ def parse_head(head: bytes) -> Request | None:
     if len(parts) != _REQUEST_LINE_PARTS or not parts[2].startswith("HTTP/1."):
         return None
     path, _, query = parts[1].partition("?")
-    return Request(parts[0], path, query, _field(fields, b"accept"))
+    accept, authorization = _field(fields, b"accept").lower(), _field(fields, b"authorization")
+    return Request(parts[0], path, query, accept, authorization)
 
 
 def _field(fields: bytes, wanted: bytes) -> str:
@@ -47,5 +54,5 @@ def _field(fields: bytes, wanted: bytes) -> str:
     for line in fields.split(b"\r\n"):
         name, _, value = line.partition(b":")
         if name.lower() == wanted:
-            found.append(value.strip().decode("latin-1").lower())
+            found.append(value.strip().decode("latin-1"))
     return ", ".join(found)

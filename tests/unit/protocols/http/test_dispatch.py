@@ -9,11 +9,13 @@ import pytest
 from broker.core.access import on_cluster
 from broker.core.scheduling.steps import next_step
 from broker.core.security.acls import Operation
+from broker.core.security.login import Login, LoginRules
 from broker.core.session import Session
+from broker.model.principal import Principal
 from broker.protocols.base import Answer
 from broker.protocols.http import PROTOCOL, dispatch
 from broker.protocols.http.page import TEXT, Content, Page
-from broker.protocols.http.request import Request
+from broker.protocols.http.request import Request, parse_head
 from tests.support.fakes import FakeBroker
 
 
@@ -81,3 +83,30 @@ def test_a_page_that_needs_something_is_shown_to_who_is_allowed(
     answer = asyncio.run(ask(broker, "GET /needy HTTP/1.1"))
 
     assert int(answer.split()[1]) == status
+
+
+@pytest.mark.parametrize("field", ["", "\r\nAuthorization: Basic Ym9iOnNlY3JldA=="])
+def test_a_listener_with_a_login_but_without_plain_asks_for_no_password(field: str) -> None:
+    broker = FakeBroker()
+    broker.session.login = Login(LoginRules({}))
+
+    for path in ("/metrics", "/clients", "/health/cluster"):
+        answer = asyncio.run(ask(broker, f"GET {path} HTTP/1.1{field}"))
+        assert answer.startswith(b"HTTP/1.1 403 ")
+        assert b"WWW-Authenticate" not in answer
+
+
+def test_who_is_known_without_a_login_is_asked_for_none() -> None:
+    broker = FakeBroker()
+    broker.session.login = Login(LoginRules({}))
+    broker.session.principal = Principal("User", "CN=probe")
+
+    assert asyncio.run(ask(broker, "GET /clients HTTP/1.1")).startswith(b"HTTP/1.1 200 ")
+
+
+def test_credentials_are_not_shown_of_a_request() -> None:
+    request = parse_head(b"GET /a HTTP/1.1\r\nAuthorization: Basic Ym9iOnNlY3JldA==")
+
+    assert request is not None
+    assert request.authorization == "Basic Ym9iOnNlY3JldA=="
+    assert repr(request) == "<Request GET /a>"

@@ -10,6 +10,7 @@ import pytest
 from broker.core.cluster_view import Alone, Leadership
 from broker.core.health import Membership, Stage
 from broker.core.maintenance.disk_space import Level
+from broker.core.security.login import Login, LoginRules
 from broker.core.topics.topic import Topic
 from broker.protocols.base import Answer
 from broker.protocols.http import PROTOCOL
@@ -125,6 +126,25 @@ def test_a_broker_that_was_ready_once_has_started() -> None:
     health.membership = lambda: Membership.FENCED
     assert status(ask(broker, "GET /health/startup HTTP/1.1")) == 200
     assert status(ask(broker, "GET /health/ready HTTP/1.1")) == 503
+
+
+def test_who_has_not_logged_in_is_not_told_why_a_broker_is_not_ready() -> None:
+    broker = FakeBroker()
+    broker.session.login = Login(LoginRules({}))
+    broker.broker.health.stage = Stage.STARTING
+
+    for path, text in (
+        ("/ready", "not_ready"),
+        ("/health/ready", "not_ready"),
+        ("/health/startup", "starting"),
+    ):
+        answer = ask(broker, f"GET {path} HTTP/1.1")
+        assert status(answer) == 503
+        assert answer.endswith(f'\r\n\r\n{{"status":"{text}"}}')
+
+    broker.broker.health.stage = Stage.SERVING
+    assert ask(broker, "GET /ready HTTP/1.1").endswith('\r\n\r\n{"status":"ready"}')
+    assert ask(broker, "GET /health/startup HTTP/1.1").endswith('\r\n\r\n{"status":"started"}')
 
 
 def cluster_page(broker: FakeBroker) -> tuple[int, dict[str, Any]]:
