@@ -3,7 +3,7 @@
 import shutil
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from broker._native.log.commit import CommitThread
@@ -14,7 +14,7 @@ from tests.fuzz.segment_targets import memory_folder
 from tests.support.broken_batches import CASES
 from tests.support.cursus_client import Message, batch, envelope
 from tests.support.native_log import NOW_MS, Logs, records
-from tests.support.native_wire import API_VERSIONS, Wire, fetch, produce, request
+from tests.support.native_wire import API_VERSIONS, Client, Wire, fetch, produce, request
 
 INPUTS_MAX = 1000  # with the same logs, which grow
 PIECE_SIZE = 64
@@ -24,11 +24,12 @@ def _ignore(*_: object) -> None:
     pass
 
 
-class _Broker:
+class Wires:
     """Connections to two partitions, made anew from time to time."""
 
-    def __init__(self) -> None:
-        """Nothing is open before the first input."""
+    def __init__(self, prepare: Callable[[Wire], object]) -> None:
+        """Nothing is open before the first input; `prepare` says what is served."""
+        self._prepare = prepare
         self._commit: CommitThread | None = None
         self._folder = ""
         self._wire: Wire | None = None
@@ -44,11 +45,7 @@ class _Broker:
             logs = Logs(Path(self._folder), self._commit)
             self._wire = Wire(logs)
             self._wire.serve(*(logs.create(place, is_group_commit=False) for place in (0, 1)))
-            self._wire.poller.serve_with(
-                {"v1": V1(None, b"ERR\n"), "cursus": Cursus(None), "kafka": self._wire.kafka},
-                self._wire.slow.extend,
-                _ignore,
-            )
+            self._prepare(self._wire)
         return self._wire
 
     def close(self) -> None:
@@ -59,18 +56,36 @@ class _Broker:
             shutil.rmtree(self._folder)
 
 
-broker = _Broker()
+def _serve(wire: Wire) -> None:
+    wire.poller.serve_with(
+        {"v1": V1(None, b"ERR\n"), "cursus": Cursus(None), "kafka": wire.kafka},
+        wire.slow.extend,
+        _ignore,
+    )
+
+
+_WIRES = Wires(_serve)
 
 
 def connection(data: bytes) -> None:
     """Send the bytes at once or in pieces, and close; requests for Python are not answered."""
     options = Options(data)
-    wire = broker.wire()
+    wire = _WIRES.wire()
     client = wire.connect()
-    size = PIECE_SIZE if options.flag(0, 0) else max(1, len(options.content))
-    for start in range(0, len(options.content), size):
-        client.send(options.content[start : start + size])
+    send(client, options.content, is_in_pieces=options.flag(0, 0))
     client.frames()
+    end(wire, client)
+
+
+def send(client: Client, content: bytes, *, is_in_pieces: bool) -> None:
+    """Send bytes at once or in pieces, each of which is served before the next one."""
+    size = PIECE_SIZE if is_in_pieces else max(1, len(content))
+    for start in range(0, len(content), size):
+        client.send(content[start : start + size])
+
+
+def end(wire: Wire, client: Client) -> None:
+    """Close a connection; nothing of it is left for the next one."""
     client.close()
     wire.run()
     wire.slow.clear()

@@ -69,7 +69,7 @@ def encode_columns(data: bytes) -> None:
     numbers = iter(options.content[:200])
     content = exact(options.content[200:])
     header_count = options.byte(1) % 8
-    columns: dict[str, array[int]] = {"data": content}
+    columns: dict[str, array[int] | memoryview] = {"data": content}
     for place, name in enumerate(SPANS):
         size = header_count if name.startswith("header") else count
         if name == "value" or options.flag(2, place):

@@ -9,6 +9,7 @@ from broker.model.errors import CodecError
 T = TypeVar("T")
 
 OPTIONS_SIZE = 8
+OWN_BLOCKS_BYTES_MAX = 512  # of Python's allocator
 
 
 class Options:
@@ -33,12 +34,13 @@ class Options:
         return value - 0xC0 if value < 0xF0 else (value - 0xF8) << 55
 
 
-def exact(content: bytes) -> "array[int]":
+def exact(content: bytes) -> memoryview:
     """Return a copy that ends at the end of its memory block, so that a sanitizer sees overreads.
 
-    A `bytes` object has a zero byte after its content, which nobody must read.
+    A `bytes` object has a zero byte after its content, which nobody must read; and objects share a
+    block unless they are longer than those that Python's own allocator takes.
     """
-    return array("B", content)
+    return memoryview(array("B", bytes(OWN_BLOCKS_BYTES_MAX) + content))[OWN_BLOCKS_BYTES_MAX:]
 
 
 def outcome(size: int, call: Callable[[], T]) -> T | CodecError:

@@ -32,6 +32,8 @@ LOCKED = "locked"  # no input has its password
 NAMES = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 SALT, CLIENT_NONCE, SERVER_NONCE = b"salt" * 6, "from-client", "from-server"
 SIZE_BYTES = 2
+REASONS_MAX = 20
+_REASONS: set[str] = set()
 
 
 def _credential(mechanism: ScramMechanism, password: str) -> ScramCredential:
@@ -116,6 +118,8 @@ def _take(state: Login, message: bytes, challenge: bytes) -> bytes:
         case _:
             assert state.stage is Stage.FAILED
             assert PASSWORD not in found.reason
+            _REASONS.add(found.reason)
+            assert len(_REASONS) <= REASONS_MAX, _REASONS  # a label of a metric
             assert len(found.message or "") < LOGIN_FRAME_BYTES_MAX
     return b""
 

@@ -139,4 +139,4 @@ def consumer_protocol(data: bytes) -> None:
 
 def same(one: Any, other: Any) -> bool:
     """Return whether two values are equal; NaN equals itself."""
-    return repr(one) == repr(other)
+    return bool(one == other) or repr(one) == repr(other)

@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from tests.fuzz.blind import read_current
 from tests.fuzz.seeds import corpus_file, kept, seeds
 from tests.fuzz.targets import TARGETS
 
@@ -59,6 +61,17 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=int, default=60, help="for each target (60)")
     parser.add_argument("--seed", type=int, default=0, help="of libFuzzer's random numbers")
+    parser.add_argument(
+        "--blind",
+        action="store_true",
+        help="only mutate what has been found before, without counting edges: many more inputs",
+    )
+    parser.add_argument(
+        "--fast",
+        action="store_true",
+        help="let Python's own allocator take its objects: overreads of them are not seen then,"
+        " those of inputs and of native memory are; then try the corpus again without",
+    )
     parser.add_argument("--replay", type=Path, nargs="+", help="only try these inputs")
     parser.add_argument("--keep", action="store_true", help="only write the corpus that is kept")
     parser.add_argument("-o", "--output", type=Path, help="a JSON summary")
@@ -71,7 +84,7 @@ def arguments() -> argparse.Namespace:
 # ---- the fuzzed process --------------------------------------------------------------------------
 
 
-def environment(build: Path, edges: Path) -> dict[str, str]:
+def environment(build: Path, edges: Path, *, is_fast: bool) -> dict[str, str]:
     """Return the environment variables of the sanitizers and of native/*.c."""
     forward = build / "broker" / "_native" / "libfuzz_forward.so"
     if not forward.exists():
@@ -83,7 +96,7 @@ def environment(build: Path, edges: Path) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": f"{build}{os.pathsep}{ROOT}",
-        "PYTHONMALLOC": "malloc",
+        "PYTHONMALLOC": "pymalloc" if is_fast else "malloc",
         "LD_PRELOAD": f"{forward}:{asan}",
         "BROKER_FUZZ_LIBFUZZER": libfuzzer,
         "BROKER_FUZZ_EDGES": str(edges),
@@ -94,14 +107,21 @@ def environment(build: Path, edges: Path) -> dict[str, str]:
     }
 
 
-def child(target: str, build: Path, *options: str, seconds_max: int) -> tuple[int, str]:
-    """Run libFuzzer on a target; return its exit status and output."""
+def child(
+    target: str,
+    build: Path,
+    *options: str,
+    seconds_max: int,
+    is_fast: bool = False,
+    module: str = "child",
+) -> tuple[int, str]:
+    """Run libFuzzer, or another module, on a target; return its exit status and output."""
     edges = fresh(FOUND / "edges" / target)
     with tempfile.TemporaryFile("w+", errors="replace") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.child", target, *options],
+            [sys.executable, "-m", f"tests.fuzz.{module}", target, *options],
             cwd=ROOT,
-            env=environment(build.absolute(), edges),
+            env=environment(build.absolute(), edges, is_fast=is_fast),
             stdout=log,
             stderr=log,
         )
@@ -138,8 +158,41 @@ def fuzz(target: str, options: argparse.Namespace) -> dict[str, Any]:
     for folder in (corpus, crashes):
         folder.mkdir(parents=True, exist_ok=True)
     known = set(crashes.iterdir())
-    started = time.monotonic()
-    status, log = child(
+    started, cpu_before = time.monotonic(), _cpu_seconds()
+    status, log = (_try_blindly if options.blind else _explore)(target, options, corpus, crashes)
+    result = {
+        "target": target,
+        "seconds": round(time.monotonic() - started, 1),
+        "cpu_seconds": round(_cpu_seconds() - cpu_before, 1),
+        **counts(log),
+        "native_edges": native_edges(target),
+        "tried_again": 0,
+    }
+    if options.fast and not options.blind and not status:
+        status, log = child(
+            target,
+            options.build,
+            str(corpus),
+            "-runs=0",
+            f"-artifact_prefix={crashes}/",
+            *limits(),
+            seconds_max=600,
+        )
+        result["tried_again"] = counts(log)["inputs"]
+    result |= {
+        "crashes": sorted(str(path.relative_to(ROOT)) for path in set(crashes.iterdir()) - known),
+        "status": status,
+    }
+    print(line(result), file=sys.stderr, flush=True)
+    if status:
+        complain(result, log)
+    return result
+
+
+def _explore(
+    target: str, options: argparse.Namespace, corpus: Path, crashes: Path
+) -> tuple[int, str]:
+    return child(
         target,
         options.build,
         str(corpus),
@@ -149,19 +202,32 @@ def fuzz(target: str, options: argparse.Namespace) -> dict[str, Any]:
         f"-artifact_prefix={crashes}/",
         *limits(),
         seconds_max=options.seconds,
+        is_fast=options.fast,
     )
-    result = {
-        "target": target,
-        "seconds": round(time.monotonic() - started, 1),
-        **counts(log),
-        "native_edges": native_edges(target),
-        "crashes": sorted(str(path.relative_to(ROOT)) for path in set(crashes.iterdir()) - known),
-        "status": status,
-    }
-    print(line(result), file=sys.stderr, flush=True)
-    if status:
-        complain(result, log)
-    return result
+
+
+def _try_blindly(
+    target: str, options: argparse.Namespace, corpus: Path, crashes: Path
+) -> tuple[int, str]:
+    current = fresh(FOUND / "current" / target) / "input"
+    status, log = child(
+        target,
+        options.build,
+        *(str(options.seconds), str(options.seed), str(current), str(corpus)),
+        str(write_inputs(fresh(FOUND / "seeds" / target), seeds(target))),
+        seconds_max=options.seconds,
+        is_fast=options.fast,
+        module="blind",
+    )
+    if status and current.exists():
+        (crashes / f"blind-{options.seed}").write_bytes(read_current(current))
+    return status, log
+
+
+def _cpu_seconds() -> float:
+    """Return what the processes that have ended took of the processors."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def limits() -> list[str]:
@@ -223,7 +289,8 @@ def line(result: dict[str, Any]) -> str:
     taken = sum(pair[0] for pair in result["native_edges"].values())
     total = sum(pair[1] for pair in result["native_edges"].values())
     return (
-        f"{result['target']:24} {result['inputs']:>9,} inputs in {result['seconds']:.0f} s, "
+        f"{result['target']:24} {result['inputs']:>9,} inputs in {result['seconds']:.0f} s"
+        f" ({result['cpu_seconds']:.0f} of the processor), "
         f"{taken:,} of {total:,} native edges, {result['edges']:,} with Python's, "
         f"{result['new_edges']:,} of these new, {len(result['crashes'])} crashes"
     )

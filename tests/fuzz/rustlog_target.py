@@ -12,8 +12,9 @@ from broker.codec import encode, records
 from broker.model.errors import CodecError, LimitExceeded
 from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
 from tests.fuzz.batch_targets import fit_crcs
-from tests.fuzz.connection_target import PIECE_SIZE, broker
+from tests.fuzz.connection_target import Wires, end, send
 from tests.fuzz.inputs import OPTIONS_SIZE, Options, outcome
+from tests.support.native_wire import Wire
 from tests.support.rustlog_client import PING, fetch, frame, produce
 
 BATCH_BYTES_MAX = 300
@@ -31,20 +32,21 @@ def _ignore(*_: object) -> None:
     pass
 
 
-def _connection(options: Options) -> None:
-    """Send the bytes at once or in pieces, and close; Python does not answer."""
-    wire = broker.wire()
+def _serve(wire: Wire) -> None:
     protocol = RustLog(None, RustLogCounters(), write_failed=b"failed")
     wire.poller.serve_with({"rustlog": protocol}, wire.slow.extend, _ignore)
+
+
+_WIRES = Wires(_serve)
+
+
+def _connection(options: Options) -> None:
+    """Send the bytes at once or in pieces, and close; Python does not answer."""
+    wire = _WIRES.wire()
     client = wire.connect()
-    size = PIECE_SIZE if options.flag(1, 0) else max(1, len(options.content))
-    for start in range(0, len(options.content), size):
-        client.send(options.content[start : start + size])
+    send(client, options.content, is_in_pieces=options.flag(1, 0))
     client.frames()
-    client.close()
-    wire.run()
-    wire.slow.clear()
-    wire.clients.clear()
+    end(wire, client)
 
 
 def _json(options: Options) -> None:
