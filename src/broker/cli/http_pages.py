@@ -25,7 +25,7 @@ class Answer(NamedTuple):
 
 def page_of(cluster: "Cluster", address: Address, path: str) -> Answer:
     """Return a page of a broker of a cluster, as it is reached; Unreachable as `page`."""
-    return page(address, path, cluster.tls, cluster.give_up_seconds)
+    return page(address, path, cluster.tls, cluster.give_up_seconds, cluster.password)
 
 
 def answered(cluster: "Cluster", address: Address, path: str) -> bytes:
@@ -37,10 +37,11 @@ def answered(cluster: "Cluster", address: Address, path: str) -> bytes:
         PeerError: the broker has no such page.
     """
     answer = page_of(cluster, address, path)
-    if answer.status == HTTPStatus.FORBIDDEN:
+    if answer.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         raise AccessDenied(
-            f"{address}{path}: refused: whoever asks without a login must be allowed it, see"
-            " `broker acl`; or ask over a listener with a principal (polylog.principal)"
+            f"{address}{path}: refused: who asks must be allowed it, see `broker acl`; pages take"
+            " no login but PLAIN, so ask with that, or over a listener with a principal"
+            " (polylog.principal)"
         )
     if answer.status != HTTPStatus.OK:
         raise PeerError(f"{address}{path}: the broker has no such page (status {answer.status})")
@@ -52,6 +53,7 @@ def page(
     path: str,
     tls: "SSLContext | None" = None,
     timeout_seconds: float = _TIMEOUT_SECONDS,
+    password: tuple[str, str] | None = None,
 ) -> Answer:
     """Return a page of the broker at an address.
 
@@ -60,13 +62,15 @@ def page(
         path: of the page.
         tls: of the listener; None: it has no TLS.
         timeout_seconds: of the connection, and of each piece of the answer.
+        password: a name and its password; None: nobody logs in.
 
     Raises:
-        Unreachable: nothing answers there in HTTP, as a listener with a login; TimedOut: in time.
+        Unreachable: nothing answers there in HTTP; TimedOut: in time.
     """
+    fields = {} if password is None else {"Authorization": _basic(*password)}
     connection = _connection(address, tls, timeout_seconds)
     try:
-        connection.request("GET", path)
+        connection.request("GET", path, headers=fields)
         answer = connection.getresponse()
         return Answer(answer.status, answer.read(PAGE_BYTES_MAX))
     except (OSError, HTTPException) as error:
@@ -74,6 +78,12 @@ def page(
         raise kind(f"{address}{path}: {str(error) or type(error).__name__}") from None
     finally:
         connection.close()
+
+
+def _basic(name: str, password: str) -> str:
+    from base64 import b64encode  # noqa: PLC0415 - few clients have a password
+
+    return "Basic " + b64encode(f"{name}:{password}".encode()).decode()
 
 
 def _connection(

@@ -81,6 +81,17 @@ class Cluster:
         """The context of its connections with TLS; None: they are without."""
         return None if self._security is None else self._security.secured().tls
 
+    @property
+    def password(self) -> tuple[str, str] | None:
+        """The name and password that its connections send as they are (PLAIN); None: they do not.
+
+        Other mechanisms send no password, so nobody else may be given it either.
+        """
+        found = None if self._security is None else self._security.secured().credentials
+        if found is None or found.mechanism != "PLAIN":
+            return None
+        return found.user, found.password
+
     def check_reachable(self) -> None:
         """Return once one of the addresses has answered, without retries.
 

@@ -4,9 +4,12 @@ Tools that read pages know no SASL: probes have pages without details, others a 
 """
 
 import socket
+import subprocess
+import sys
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +34,7 @@ SHOWN = {200, 503}  # a cluster is healthy, or not
 CLOSED = sorted({*PAGES} - {*OPEN})
 GUESSES = 100
 TIMEOUT_S = 60
+ACCESS_DENIED = 4
 HEAD_BYTES_MAX = 8 << 10
 
 
@@ -184,3 +188,36 @@ def test_probes_are_answered_while_passwords_are_guessed(broker: SecuredBroker) 
 
         assert {each.result() for each in guesses} == {401}
     assert asked > 5
+
+
+def listed(
+    broker: SecuredBroker, folder: Path, mechanism: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run `broker client list` as alice."""
+    file = broker.properties(folder, "alice", STORED_USERS["alice"], mechanism)
+    address = ("--bootstrap-server", broker.address, "--command-config", str(file))
+    return subprocess.run(
+        [sys.executable, "-m", "broker", "client", "list", *address],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def test_the_command_line_reads_pages_with_its_own_password(
+    broker: SecuredBroker, tmp_path: Path
+) -> None:
+    done = listed(broker, tmp_path, "PLAIN")
+
+    assert done.returncode == 0, done.stderr
+    assert "User:alice" in done.stdout
+
+
+def test_the_command_line_sends_no_password_that_its_login_hides(
+    broker: SecuredBroker, tmp_path: Path
+) -> None:
+    done = listed(broker, tmp_path, "SCRAM-SHA-512")
+
+    assert done.returncode == ACCESS_DENIED
+    assert "no login but PLAIN" in done.stderr.replace("\n", " ")

@@ -52,8 +52,8 @@ def _health(cluster: "Cluster", name: str, broker: Broker) -> Iterator[Check]:
         reasons = () if is_well else json.loads(answer.text)["reasons"]
         found = [(each["reason"], each["count"], each["hint"]) for each in reasons]
     except (Unreachable, ValueError, KeyError, TypeError):
-        reason = f"its page {_PAGE} does not answer: it is on listeners without a login"
-        fix = "ask over such a listener; other servers of Kafka's protocol have no page"
+        reason = f"its page {_PAGE} does not answer: it takes no login but PLAIN"
+        fix = "ask with that, or over a listener without; other servers of Kafka have no page"
         yield Check("health", WARNING, name, reason, fix)
         return
     if not found:
