@@ -265,6 +265,20 @@ def test_records_of_kafka_clients_are_read(
     assert found.messages == [Message(b"two", offset=1)]
 
 
+def test_a_topic_that_is_created_again_has_no_record_of_the_deleted_one(
+    cursus: CursusClient, topic: str
+) -> None:
+    cursus.answer(batch(topic, 0, [Message(b"old")]))
+    cursus.ask(f"COMMIT {topic} g 0 1")
+
+    assert cursus.ask(f"DELETE {topic}") == f"OK topic={topic} deleted=true"
+    assert cursus.ask(f"CREATE {topic} 1").startswith(f"OK topic={topic} partitions=1 ")
+
+    assert cursus.consume(f"CONSUME topic={topic} partition=0 offset=0").messages == []
+    assert cursus.ask(f"FETCH_OFFSET topic={topic} partition=0 group=g") == "OK offset=0"
+    assert ack(cursus.answer(batch(topic, 0, [Message(b"new")]))) == ("OK", 0, "")
+
+
 # ---- idempotent producers ----------------------------------------------------------------------
 
 
