@@ -152,11 +152,15 @@ class GroupScenario(ConsumerScenario, AssignedScenario):
     def do_commit(self, words: Arguments) -> None:
         offsets = []
         retention = words.named.get("retention")
-        leader_epoch = 7 if retention is None else -1  # No version has both.
+        ahead = words.named.get("ahead")  # the commit's own time, that many ms from now
+        time_ms = -1 if ahead is None else self.now().wall_ms + int(ahead)
+        leader_epoch = 7 if retention is None and ahead is None else -1  # No version has both.
         for where, offset in words.pairs("offsets"):
             topic, partition = place(where)
             number, _, metadata = offset.partition("/")
-            offsets.append(OffsetToCommit(topic, partition, int(number), leader_epoch, metadata))
+            offsets.append(
+                OffsetToCommit(topic, partition, int(number), leader_epoch, metadata, time_ms)
+            )
         request = CommitRequest(
             words.group,
             words.text("member"),

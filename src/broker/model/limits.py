@@ -375,6 +375,8 @@ PENDING_MEMBER_BYTES = 512
 SUBSCRIBED_NAME_BYTES = 64
 ASSIGNED_PARTITION_BYTES = 128
 OFFSET_BYTES = 384
+# A client's clock is this much ahead at most: a later time of a commit is one that it wants.
+COMMIT_AHEAD_MS = 60 * 60 * 1000
 # Kafka's is that of a string, 32 KiB; it is part of every record and log line of its group.
 GROUP_ID_BYTES_MAX = 1 * KIB
 MEMBERS_PER_GROUP_MAX = 1_000

@@ -1,7 +1,7 @@
 """The offsets that OffsetCommit and TxnOffsetCommit commit, and the rows of their responses."""
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from broker.core import access
 from broker.core.groups.commands.offsets import OffsetToCommit
@@ -69,6 +69,8 @@ class Offsets:
                             partition["committed_offset"],
                             partition["committed_leader_epoch"],
                             partition["committed_metadata"] or "",
+                            # (TxnOffsetCommit has none.)
+                            cast("int", partition.get("commit_timestamp", -1)),
                         )
                     )
                     self._rows.append(row)

@@ -234,7 +234,8 @@ def test_offset_commit_is_answered_byte_for_byte(broker: FakeBroker, version: in
     [command] = broker.groups.commands
     assert (command.group_id, command.generation) == ("g", 4 if version else -1)
     assert command.member_id == ("m" if version else "")
-    assert command.offsets == (OffsetToCommit("a", 0, 9, -1, "note"),)
+    [offset] = command.offsets
+    assert offset == OffsetToCommit("a", 0, 9, -1, "note", NOW_MS if version else -1)
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -521,3 +521,14 @@ def test_records_above_the_high_watermark_are_not_returned(
     answer = only(fetch(broker, version, part()))
 
     assert (offsets_of(answer["records"]), answer["high_watermark"]) == ([0], 1)
+
+
+@old_versions
+def test_a_debugging_consumer_reads_what_clients_read(broker: FakeBroker, version: int) -> None:
+    put(broker, b"v")
+    broker.log("a").is_held = True
+    put(broker, b"v")
+
+    answer = only(fetch(broker, version, part(), replica_id=-2))
+
+    assert (answer["error_code"], offsets_of(answer["records"])) == (0, [0])

@@ -17,6 +17,7 @@ class OffsetToCommit(NamedTuple):
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
+    commit_timestamp_ms: int = -1  # of OffsetCommit v1; -1: when it is received
 
 
 class CommitRequest(NamedTuple):

@@ -13,7 +13,7 @@ from broker.core.groups.offsets.pending import PendingOffsets
 from broker.core.groups.records.offsets import CommittedOffset, OffsetRecord
 from broker.core.groups.settings import GroupSettings
 from broker.model.errors import ErrorCode
-from broker.model.limits import OFFSET_BYTES
+from broker.model.limits import COMMIT_AHEAD_MS, OFFSET_BYTES
 
 _INT64_MAX = (1 << 63) - 1
 _NOTHING: Mapping[str, Mapping[int, CommittedOffset]] = {}
@@ -82,7 +82,6 @@ class CommittedOffsets:
         records: dict[tuple[str, int], OffsetRecord] = {}
         errors = []
         topics = self.of_group(request.group_id)
-        expire_ms = _expiry(request.retention_ms, wall_ms)
         partitions_left = self._new_partitions_left(request.group_id, len(request.offsets))
         bytes_left: int | None = None  # computed only if an offset needs more memory
         for each in request.offsets:
@@ -104,11 +103,27 @@ class CommittedOffsets:
                 partitions_left -= is_new
                 if growth > 0 and bytes_left is not None:
                     bytes_left -= growth
+                expire_ms = self._expiry(request.retention_ms, each.commit_timestamp_ms, wall_ms)
                 committed = CommittedOffset(
                     each.offset, each.leader_epoch, each.metadata, wall_ms, expire_ms
                 )
                 records[place] = OffsetRecord(request.group_id, *place, committed)
         return list(records.values()), tuple(errors)
+
+    def _expiry(
+        self, retention_ms: int | None, commit_timestamp_ms: int, wall_ms: int
+    ) -> int | None:
+        """Return when an offset with a retention or a time of its own expires, as an int64.
+
+        A time of the client's own only keeps an offset longer, if it is no matter of its clock. The
+        time of the commit stays that of its receipt: by it the offsets of a deleted topic differ
+        from those of the next one.
+        """
+        if retention_ms is None:
+            if commit_timestamp_ms <= wall_ms + COMMIT_AHEAD_MS:
+                return None
+            wall_ms, retention_ms = commit_timestamp_ms, self._settings.offsets_retention_ms
+        return min(max(wall_ms + retention_ms, 0), _INT64_MAX)
 
     def _new_partitions_left(self, group_id: str, wanted: int) -> int:
         """Return how many more partitions a group may commit; exact if fewer than wanted."""
@@ -193,8 +208,3 @@ class CommittedOffsets:
 def offset_bytes(committed: CommittedOffset | None) -> int:
     """Return the size of a committed offset in memory; 0 for None."""
     return 0 if committed is None else OFFSET_BYTES + len(committed.metadata)
-
-
-def _expiry(retention_ms: int | None, wall_ms: int) -> int | None:
-    """Return when an offset with its own retention expires, clamped to an int64."""
-    return None if retention_ms is None else min(max(wall_ms + retention_ms, 0), _INT64_MAX)
