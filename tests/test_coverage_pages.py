@@ -43,7 +43,7 @@ def classes(tree: ast.Module) -> dict[str, set[str]]:
 
 
 @cache
-def tests_of(file: str) -> frozenset[str]:
+def found_in(file: str) -> frozenset[str]:
     """Return the names of the tests that pytest finds in a file; none if there is no such file."""
     path = ROOT / file
     if not path.exists() or not path.name.startswith("test_"):
@@ -72,7 +72,7 @@ def wrong(row: list[str]) -> list[str]:
     if not named and not state.startswith("not by this broker"):
         found.append("no test")
     for file, name, scenario in named:
-        if name not in tests_of(file):
+        if name not in found_in(file):
             found.append(f"{file}::{name}")
         if scenario and not (ROOT / file).with_name(f"{scenario}.txt").exists():
             found.append(f"{file}: {scenario}")
