@@ -129,8 +129,8 @@ def _check_directory(config: Config) -> None:
     for other in others:
         if Path(other, META_PROPERTIES).exists():
             raise ConfigError(
-                f"log.dirs: there is data in {other}, and only the first directory is used: name it"
-                " first, or leave it out"
+                f"log.dirs: there is data in {other}, and none in the first directory, which has"
+                " the metadata: name it first, or leave it out"
             )
 
 

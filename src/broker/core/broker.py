@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.cluster_view import ClusterView
@@ -24,6 +25,7 @@ from broker.core.topics.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.model.clock import Clock
 from broker.model.config import Config
+from broker.storage.directories import Directories
 from broker.storage.log_dir import DiskSpace, disk_space
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ class Broker(NamedTuple):
     security: Security = Security()
     # All that are open now; those that clients have opened have a Session.
     connections: "Callable[[], Sequence[Connection]]" = tuple
+    more_directories: Directories | None = None  # None: all is in the data directory
 
     @property
     def config(self) -> Config:
@@ -71,6 +74,11 @@ class Broker(NamedTuple):
         """The broker id that clients see."""
         return self.config.integer("node.id")
 
-    async def disk_space(self) -> DiskSpace:
-        """Return the size of the data directory's file system; raises StorageError."""
-        return await self.io_thread.run(partial(disk_space, self.config.data_dir))
+    @property
+    def directories(self) -> Directories:
+        """Where the folders of partitions are."""
+        return self.more_directories or Directories(self.config.data_dir)
+
+    async def disk_space(self, directory: Path | None = None) -> DiskSpace:
+        """Return the size of a directory's file system; raises StorageError."""
+        return await self.io_thread.run(partial(disk_space, directory or self.config.data_dir))

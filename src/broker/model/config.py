@@ -250,6 +250,13 @@ class Config(Values):
         return Path(split_words(self.text("log.dirs"))[0]).absolute()
 
     @property
+    def more_dirs(self) -> tuple[Path, ...]:
+        """The other directories for partitions, which only a standalone broker uses."""
+        if self.metadata_address is not None or self.integer("polylog.workers") > 1:
+            return ()
+        return tuple(Path(each).absolute() for each in split_words(self.text("log.dirs"))[1:])
+
+    @property
     def listeners(self) -> tuple[ListenerConfig, ...]:
         """The listeners, in the order given."""
         return _listeners(self)
@@ -361,8 +368,11 @@ def _contradictions(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
         if values.integer(lower) > values.integer(upper):
             text = f"{lower}={values.get(lower)} is above {upper}={values.get(upper)}"
             yield (lower, upper), text
-    if not split_words(values.text("log.dirs")):
+    folders = split_words(values.text("log.dirs"))
+    if not folders:
         yield ("log.dirs",), "log.dirs is empty: name a directory"
+    if len({Path(each).absolute() for each in folders}) < len(folders):
+        yield ("log.dirs",), "log.dirs names a directory twice"
     try:
         parse_metadata_address(values.text("polylog.metadata.store"))
     except ConfigError as error:
@@ -616,10 +626,11 @@ def read(sources: Sources, environment: Mapping[str, str]) -> Reading:
 def _warnings(given: Sequence[Given], values: Values) -> Iterator[tuple[str, str]]:
     """Yield what an operator may not expect of values that are allowed: the setting, and a text."""
     folders = split_words(values.text("log.dirs"))
-    if len(folders) > 1:
+    is_alone = values.text("polylog.metadata.store") == SQLITE
+    if len(folders) > 1 and not (is_alone and values.integer("polylog.workers") == 1):
         text = (
-            f"of {len(folders)} directories only the first is used, {folders[0]}: join the disks by"
-            " the system (RAID, LVM), or start a broker for each"
+            f"of {len(folders)} directories a broker of a cluster uses only the first,"
+            f" {folders[0]}: join the disks by the system (RAID, LVM), or start a broker for each"
         )
         yield "log.dirs", text
     if folders and Path(folders[0]).parent == _EMPTIED:
@@ -627,7 +638,6 @@ def _warnings(given: Sequence[Given], values: Values) -> Iterator[tuple[str, str
         yield "log.dirs", text
     texts = {each.name: each.text for each in given}
     controllers = split_words(texts.get("controller.quorum.voters", ""))
-    is_alone = values.text("polylog.metadata.store") == SQLITE
     if is_alone and (len(controllers) > 1 or texts.get("process.roles", "").strip() == "broker"):
         text = (
             "this is a broker of a cluster in Kafka, and here it is alone: brokers of one cluster"

@@ -25,6 +25,7 @@ from broker.server.opening import Opened, open_metadata
 from broker.server.reporting import Reporting
 from broker.server.service_manager import STOPPING, of_environment
 from broker.storage.log_dir import LogDir
+from broker.storage.more_directories import open_more
 from broker.storage.reserve import Reserve
 
 if TYPE_CHECKING:
@@ -53,6 +54,11 @@ def run(config: Config, announce: Announce, variant: Variant = _STANDARD) -> int
     cannot start.
     """
     log_dir = LogDir(config.data_dir, config.integer("node.id"))
+    try:
+        open_more(log_dir, config.more_dirs)
+    except BaseException:
+        log_dir.close()
+        raise
     return _run(config, log_dir, announce, None, variant)
 
 

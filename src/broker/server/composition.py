@@ -164,10 +164,14 @@ def make_logs(storage: Storage, descriptors: Shares, loop: Loop) -> Logs:
         log_flags,
         opened.folders,
         opened.when_lost,
+        storage.log_dir.directories,
     )
     loader = LogLoader(loop, partitions)
     shared = opened.folders
-    folders = DeletedFolders(path) if shared is None else DeletedFolders(path, shared.held)
+    if shared is None:
+        folders = DeletedFolders(path, others=list(storage.log_dir.directories)[1:])
+    else:
+        folders = DeletedFolders(path, shared.held)
     deletions = Deletions(opened.metadata, opened.io_thread, folders, opened.placing)
     table = TopicTable()
     logs = NativeLogs(partitions, loader, turn, opened.io_thread, deletions)
@@ -216,6 +220,7 @@ def make_broker(
         metrics=Measured(),
         health=Health() if cluster is None else cluster.health(),
         connections=connections,
+        more_directories=storage.log_dir.directories,
     )
 
 

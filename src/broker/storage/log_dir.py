@@ -10,7 +10,7 @@ import fcntl
 import logging
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from io import TextIOWrapper
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from broker.model.errors import DataDirError, StorageError
 from broker.model.identifiers import id_to_text, random_id
 from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
+from broker.storage.directories import Directories
 
 LOCK = "broker.lock"
 KAFKA_LOCK = ".lock"  # made by Apache Kafka in each of its log directories, and never removed
@@ -37,6 +38,10 @@ class DiskSpace(NamedTuple):
     usable_bytes: int
 
 
+class UnusableDirError(DataDirError):
+    """A data directory that the system does not let this broker use."""
+
+
 class LogDir:
     """An open data directory.
 
@@ -46,12 +51,15 @@ class LogDir:
         node_id: of the broker.
         cluster_id: of the directory's cluster.
         directory_id: of the directory.
+        directories: where folders of partitions are: `path`, and others of log.dirs.
     """
 
     def __init__(self, path: Path, node_id: int) -> None:
         """Open or create the directory for the broker of that id; DataDirError if that fails."""
         self.path = self.own = path
         self.node_id = node_id
+        self.directories = Directories(path)
+        self._others: list[LogDir] = []
         try:
             _make_folder(path)
         except OSError as error:
@@ -80,6 +88,14 @@ class LogDir:
         worker.node_id = node_id
         _make_folder(worker.own)
         return worker
+
+    def use(self, others: "Mapping[Path, LogDir]", missing: Mapping[Path, str]) -> None:
+        """Use more directories for folders of partitions; DataDirError if two have the same one.
+
+        `missing` has the directories that cannot be used, with the reason.
+        """
+        self.directories = Directories(self.path, tuple(others), missing)
+        self._others = list(others.values())
 
     def write_holder(self, listeners: Iterable[Address]) -> None:
         """Write into the lock file who holds it, for the error message of a second start."""
@@ -126,6 +142,8 @@ class LogDir:
 
     def close(self) -> None:
         """Free the directory for the next broker."""
+        for other in self._others:
+            other.close()
         self._lock.close()
 
 
@@ -148,7 +166,7 @@ def _make_folder(path: Path) -> None:
     if path.is_dir():
         return
     if path.exists():
-        raise DataDirError(f"{path} is a file, not a data directory")
+        raise UnusableDirError(f"{path} is a file, not a data directory")
     _make_folder(path.parent)
     try:
         file_ops.make_folder(path)
@@ -216,8 +234,8 @@ def _is_partition(folder: Path) -> bool:
     return (folder / text_files.PARTITION_METADATA).exists()
 
 
-def _unusable(path: Path, error: OSError | StorageError) -> DataDirError:
-    return DataDirError(
+def _unusable(path: Path, error: OSError | StorageError) -> UnusableDirError:
+    return UnusableDirError(
         f"{path} cannot be used as data directory ({error}): make it writable for this user, or"
         " start with another --data-dir"
     )

@@ -38,10 +38,13 @@ def _held(_topic: str, _partition: int) -> AbstractContextManager[bool]:
 
 
 class DeletedFolders:
-    """The folders of deleted topics in one data directory."""
+    """The folders of deleted topics in the data directory and other directories."""
 
     def __init__(
-        self, path: Path, held: Callable[[str, int], AbstractContextManager[bool]] = _held
+        self,
+        path: Path,
+        held: Callable[[str, int], AbstractContextManager[bool]] = _held,
+        others: Iterable[Path] = (),
     ) -> None:
         """Set the data directory.
 
@@ -49,8 +52,9 @@ class DeletedFolders:
             path: the data directory.
             held: holds the folder of a topic's partition within a block, and returns whether no
                 other process has it: that one renames it itself.
+            others: more directories with folders of partitions.
         """
-        self._path = path
+        self._directories = (path, *others)
         self._held = held
 
     def put_away(
@@ -64,12 +68,12 @@ class DeletedFolders:
         for partition in partitions:
             with self._held(topic, partition) as is_held:
                 if is_held:
-                    self._put_away(topic, topic_id, partition, is_name_taken=is_name_taken)
+                    for directory in self._directories:
+                        folder = directory / f"{topic}-{partition}"
+                        self._put_away(folder, topic_id, is_name_taken=is_name_taken)
 
-    def _put_away(
-        self, topic: str, topic_id: bytes, partition: int, *, is_name_taken: bool
-    ) -> None:
-        folder = self._path / f"{topic}-{partition}"
+    @staticmethod
+    def _put_away(folder: Path, topic_id: bytes, *, is_name_taken: bool) -> None:
         owner = text_files.read_partition_metadata(folder)
         if owner != topic_id and (owner is not None or is_name_taken):
             return
@@ -90,11 +94,16 @@ class DeletedFolders:
 
     def sync(self) -> None:
         """Make the renames durable; then a topic of the same name may be created."""
-        file_ops.sync_folder(str(self._path))
+        for directory in self._directories:
+            file_ops.sync_folder(str(directory))
 
     def waiting(self, topic: str, topic_id: bytes, partitions: Iterable[int]) -> list[Path]:
-        """Return the renamed folders of a deleted topic."""
-        return [deleted_folder(self._path / f"{topic}-{n}", topic_id) for n in partitions]
+        """Return where the renamed folders of a deleted topic are or were."""
+        return [
+            deleted_folder(directory / f"{topic}-{n}", topic_id)
+            for n in partitions
+            for directory in self._directories
+        ]
 
     def remove_some(self, folders: deque[Path]) -> None:
         """Remove a bounded number of files of the first folders, and folders that are empty."""

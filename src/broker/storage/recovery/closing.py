@@ -12,17 +12,14 @@ stays where it was.
 """
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
 from broker.model.errors import StorageError
 from broker.storage.files.side_files import TEMPORARY, SideFiles, Staged
-from broker.storage.recovery.syncing import is_one_sync_cheaper
-
-Failed: TypeAlias = dict[PartitionLog, str]  # with the reason
+from broker.storage.recovery.syncing import Failed, is_one_sync_cheaper, sync_filesystems
 
 
 class Closed(NamedTuple):
@@ -32,8 +29,8 @@ class Closed(NamedTuple):
     end_offset: int
 
 
-def close_logs(path: Path, logs: list[PartitionLog], side_files: SideFiles) -> list[Closed]:
-    """Close logs of a data directory; one that cannot be written or synced is taken offline."""
+def close_logs(logs: list[PartitionLog], side_files: SideFiles) -> list[Closed]:
+    """Close logs; one that cannot be written or synced is taken offline."""
     failed: Failed = {}
     ends: dict[PartitionLog, int] = {}
 
@@ -47,7 +44,7 @@ def close_logs(path: Path, logs: list[PartitionLog], side_files: SideFiles) -> l
     together = {*unsynced, *staged} - failed.keys()
     is_synced = is_one_sync_cheaper(len(together))
     if is_synced:
-        _sync_all(path, together, failed)
+        failed.update(sync_filesystems(together))
 
     def settle(log: PartitionLog) -> None:
         if log.needs_sync:
@@ -56,20 +53,20 @@ def close_logs(path: Path, logs: list[PartitionLog], side_files: SideFiles) -> l
             log.sync_indexes()
 
     _for_each(unsynced, settle, failed)
-    _put_in_place(path, staged, side_files, failed, is_synced=is_synced)
+    _put_in_place(staged, side_files, failed, is_synced=is_synced)
     for log, reason in failed.items():
         log.take_offline(reason)
     return [Closed(log, -1 if log in failed else ends[log]) for log in logs]
 
 
-def write_epochs(path: Path, logs: list[PartitionLog], side_files: SideFiles) -> Failed:
+def write_epochs(logs: list[PartitionLog], side_files: SideFiles) -> Failed:
     """Write new epochs of logs, which may be in use; return the logs where that failed."""
     failed: Failed = {}
     staged = _stage(logs, side_files, failed, with_snapshots=False)
     is_synced = is_one_sync_cheaper(len(staged))
     if is_synced:
-        _sync_all(path, staged, failed)
-    _put_in_place(path, staged, side_files, failed, is_synced=is_synced)
+        failed.update(sync_filesystems(staged))
+    _put_in_place(staged, side_files, failed, is_synced=is_synced)
     return failed
 
 
@@ -93,14 +90,6 @@ def _for_each(
             failed[log] = str(error)
 
 
-def _sync_all(path: Path, logs: Iterable[PartitionLog], failed: Failed) -> None:
-    """Sync the file system for all logs; if it fails, all count as failed."""
-    try:
-        file_ops.sync_filesystem(str(path))
-    except StorageError as error:
-        failed.update(dict.fromkeys(logs, str(error)))
-
-
 def _stage(
     logs: Iterable[PartitionLog], side_files: SideFiles, failed: Failed, *, with_snapshots: bool
 ) -> dict[PartitionLog, Staged]:
@@ -116,7 +105,6 @@ def _stage(
 
 
 def _put_in_place(
-    path: Path,
     staged: dict[PartitionLog, Staged],
     side_files: SideFiles,
     failed: Failed,
@@ -132,6 +120,6 @@ def _put_in_place(
 
     _for_each(staged, rename, failed)
     if is_one_sync_cheaper(len(staged)):
-        _sync_all(path, staged, failed)
+        failed.update(sync_filesystems(staged))
         return
     _for_each(staged, lambda log: file_ops.sync_folder(log.folder), failed)

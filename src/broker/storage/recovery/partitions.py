@@ -34,20 +34,20 @@ from broker.segments import text_files
 from broker.segments.names import SWAP
 from broker.storage.checkpoints import checkpoint, clean_segments
 from broker.storage.checkpoints.offset_checkpoints import OffsetCheckpoints, Points
+from broker.storage.directories import Directories
 from broker.storage.files import deletion
 from broker.storage.files.side_files import SideFiles
 from broker.storage.files.swap import finish_swaps
-from broker.storage.recovery.closing import (
-    Closed,
-    Failed,
-    close_logs,
-    sync_indexes,
-    write_epochs,
-)
+from broker.storage.recovery.closing import Closed, close_logs, sync_indexes, write_epochs
 from broker.storage.recovery.epochs import Epochs
 from broker.storage.recovery.log_settings import log_settings, throttled
 from broker.storage.recovery.opening import Opening
-from broker.storage.recovery.syncing import is_one_sync_cheaper
+from broker.storage.recovery.syncing import (
+    Failed,
+    is_one_sync_cheaper,
+    sync_directories,
+    sync_filesystems,
+)
 
 if TYPE_CHECKING:
     from broker.storage.recovery.shared_folders import SharedFolders
@@ -75,7 +75,7 @@ TopicIdOf: TypeAlias = Callable[[str, int], bytes | None]
 
 
 class Partitions:
-    """The partitions of one data directory."""
+    """The partitions of the data directory, whose folders may be in several directories."""
 
     def __init__(  # noqa: PLR0913, PLR0917 (what a start needs)
         self,
@@ -86,6 +86,7 @@ class Partitions:
         log_flags: LogFlags = lambda _: 0,
         shared: "SharedFolders | None" = None,
         when_lost: Callable[[], None] = _ignore,
+        directories: Directories | None = None,
     ) -> None:
         """Read the checkpoints; after an unclean stop, make the next leader epoch durable.
 
@@ -98,7 +99,9 @@ class Partitions:
             shared: the folders that this broker has claimed of those it shares with others.
             when_lost: called for each log in which records that were durable are gone or damaged,
                 in the thread that has found it.
+            directories: those of the folders, if not all are in `path`.
         """
+        self._directories = Directories(path) if directories is None else directories
         self._when_lost = when_lost
         self._path = path
         self._shared = shared
@@ -134,7 +137,7 @@ class Partitions:
         )
         self._made_truncation: Truncation | None = None
         if not self.is_clean:
-            file_ops.sync_folder(str(path))  # the last run may have created folders
+            self._directories.sync()  # the last run may have created folders
 
     # ---- open --------------------------------------------------------------------------------
 
@@ -173,6 +176,9 @@ class Partitions:
             opening = self._opening_of(log)
             names = self._claim(log)
             if names is None:
+                missing = next(iter(self._directories.missing.items()), None)
+                if missing is not None:
+                    return f"{missing[0]} is missing, which may have it ({missing[1]})"
                 self._forget_older([log])
                 self._make(log)
                 self._unsynced_names.add(log)
@@ -195,23 +201,17 @@ class Partitions:
             if log in self._unsynced_names or (log.is_group_commit and log.needs_sync)
         ]
         is_synced = is_one_sync_cheaper(len(unsettled))
-        try:
-            if is_synced:
-                file_ops.sync_filesystem(str(self._path))
-        except StorageError as error:
-            return dict.fromkeys(unsettled, str(error))
-        failed: dict[PartitionLog, str] = {}
+        failed: Failed = sync_filesystems(unsettled) if is_synced else {}
         for log in unsettled:
+            if log in failed:
+                continue
             try:
                 self._settle(log, is_synced=is_synced)
             except (StorageError, FileNotFoundError) as error:
                 failed[log] = str(error)
         made = [log for log in unsettled if log in self._unsynced_folders]
-        try:
-            if made and not is_synced:
-                file_ops.sync_folder(str(self._path))
-        except StorageError as error:
-            failed |= dict.fromkeys(made, str(error))
+        if not is_synced:
+            failed |= sync_directories(made)
         self._unsynced_folders.difference_update(made)
         for log in logs:
             if log not in failed:
@@ -304,7 +304,8 @@ class Partitions:
         """Sync the names of files and folders, before the first acknowledgement."""
         for log in logs:
             file_ops.sync_folder(log.folder)
-        file_ops.sync_folder(str(self._path))
+        for directory in {Path(log.folder).parent for log in logs}:
+            file_ops.sync_folder(str(directory))
 
     def _log_for(
         self, topic: str, topic_id: bytes, partition: int, config: TopicConfig
@@ -314,7 +315,7 @@ class Partitions:
             topic,
             topic_id,
             partition,
-            str(self._path / f"{topic}-{partition}"),
+            str(self._directories.folder(f"{topic}-{partition}", topic_id)),
             producer_ids_max=PRODUCER_IDS_PER_PARTITION_MAX,
             producer_expiration_ms=self._producer_expiration_ms,
             **log_settings(topic, config, self._log_flags(config)),
@@ -355,7 +356,7 @@ class Partitions:
             aside = deletion.renamed_folder(folder, f"{epoch}.{number}{deletion.STRAY_SUFFIX}")
         _log.warning("folder of no known topic renamed: folder=%s as=%s", folder, aside.name)
         file_ops.rename(str(folder), str(aside))
-        file_ops.sync_folder(str(self._path))
+        file_ops.sync_folder(str(folder.parent))
 
     def rename_strays(
         self, topic_id_of: TopicIdOf = _none, keeps: Callable[[bytes, int], bool] = _all
@@ -373,9 +374,12 @@ class Partitions:
         doomed: list[Path] = []
         if self._shared is not None:
             return doomed  # a folder may be of a topic that another broker is creating
-        for name in file_ops.list_folder(str(self._path)):
-            folder = self._path / name
-            if name in self._logs or name.endswith(deletion.STRAY_SUFFIX) or not _is_folder(folder):
+        for folder in self._folders():
+            name = folder.name
+            log = self._logs.get(name)
+            if log is not None and log.folder == str(folder):
+                continue
+            if name.endswith(deletion.STRAY_SUFFIX) or not _is_folder(folder):
                 continue
             if name.endswith(deletion.DELETE_SUFFIX):
                 doomed.append(folder)
@@ -387,6 +391,12 @@ class Partitions:
             elif topic_id is not None and not keeps(topic_id, int(number)):
                 doomed.append(self._put_away(folder, topic_id))
         return doomed
+
+    def _folders(self) -> Iterator[Path]:
+        """Yield everything in the directories."""
+        for directory in self._directories:
+            for name in file_ops.list_folder(str(directory)):
+                yield directory / name
 
     def _put_away(self, folder: Path, topic_id: bytes) -> Path:
         """Rename a folder to be removed; durable soon enough, because a start does it again."""
@@ -439,7 +449,7 @@ class Partitions:
 
         Nobody uses it any more, and it is not being synced. Its files stay, for the next time.
         """
-        [closed] = close_logs(self._path, [log], self._side_files)
+        [closed] = close_logs([log], self._side_files)
         key = (log.topic, log.partition)
         if self._shared is not None:
             self._leave([closed])
@@ -492,12 +502,14 @@ class Partitions:
     def forget(self, topic: str, numbers: Iterable[int]) -> None:
         """Forget partitions of a deleted topic: a later topic may have its name."""
         for number in numbers:
+            self._directories.forget(f"{topic}-{number}")
             self._offsets.forget((topic, number))
             self._released.pop((topic, number), None)
             self._failed.pop((topic, number), None)
 
     def _remove(self, log: PartitionLog) -> None:
         folder = Path(log.folder)
+        self._directories.forget(folder.name)
         doomed = deletion.deleted_folder(folder, log.topic_id)
         try:
             file_ops.rename(str(folder), str(doomed))
@@ -535,7 +547,7 @@ class Partitions:
         step.
         """
         logs = [log for log in list(self._logs.values()) if log.is_in_service]
-        failed = write_epochs(self._path, logs, self._side_files)
+        failed = write_epochs(logs, self._side_files)
         return failed | sync_indexes(log for log in logs if log not in failed)
 
     def write_checkpoint(self, points: Points) -> None:
@@ -570,13 +582,13 @@ class Partitions:
         """
         logs = [log for log in self._logs.values() if not log.is_loading]
         if self._shared is not None:
-            self._leave(close_logs(self._path, logs, self._side_files))
+            self._leave(close_logs(logs, self._side_files))
             self.write_checkpoint(self._offsets.take())
             self._shared.close()
             return
         is_recovered = len(logs) == len(self._logs) and not self._unopened()
         is_clean = (self.is_clean or is_recovered) and not self._has_failed
-        for log, end_offset in close_logs(self._path, logs, self._side_files):
+        for log, end_offset in close_logs(logs, self._side_files):
             if end_offset < 0:
                 is_clean = False
             else:
@@ -591,11 +603,11 @@ class Partitions:
         """Return whether there is a partition that this run has not opened, in a cluster."""
         released = {f"{topic}-{number}" for topic, number in self._released}
         return any(
-            name not in self._logs
-            and name not in released
-            and name.rpartition("-")[2].isdigit()
-            and (self._path / name / text_files.PARTITION_METADATA).exists()
-            for name in file_ops.list_folder(str(self._path))
+            folder.name not in self._logs
+            and folder.name not in released
+            and folder.name.rpartition("-")[2].isdigit()
+            and (folder / text_files.PARTITION_METADATA).exists()
+            for folder in self._folders()
         )
 
     def _write_clean_segments(self) -> None:
@@ -603,7 +615,7 @@ class Partitions:
         left = {
             (topic, number): digest
             for (topic, number), digest in known.items()
-            if (self._path / f"{topic}-{number}").exists()  # released, or not opened
+            if self._directories.has(f"{topic}-{number}")  # released, or not opened
         }
         for log in self._logs.values():
             if not log.is_loading:

@@ -7,7 +7,13 @@ by one.
 """
 
 import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeAlias
 
+from broker._native.kernel import file_ops
+from broker._native.log.partition_log import PartitionLog
+from broker.model.errors import StorageError
 from broker.model.limits import LOGS_SYNCED_ONE_BY_ONE_MAX
 
 _KERNEL_THAT_REPORTS = (5, 8)  # earlier ones do not report failed writes from syncfs(2)
@@ -21,3 +27,29 @@ def _kernel_version() -> tuple[int, int]:
 def is_one_sync_cheaper(log_count: int) -> bool:
     """Return whether so many logs are synced together."""
     return log_count > LOGS_SYNCED_ONE_BY_ONE_MAX and _kernel_version() >= _KERNEL_THAT_REPORTS
+
+
+Failed: TypeAlias = dict[PartitionLog, str]  # with the reason
+
+
+def sync_filesystems(logs: Iterable[PartitionLog]) -> Failed:
+    """Sync the file systems of the logs' directories; return the logs of those where that fails."""
+    return _sync_parents(logs, file_ops.sync_filesystem)
+
+
+def sync_directories(logs: Iterable[PartitionLog]) -> Failed:
+    """Make the names of the logs' folders durable; return the logs for which that fails."""
+    return _sync_parents(logs, file_ops.sync_folder)
+
+
+def _sync_parents(logs: Iterable[PartitionLog], sync: Callable[[str], None]) -> Failed:
+    by_directory: dict[Path, list[PartitionLog]] = {}
+    for log in logs:
+        by_directory.setdefault(Path(log.folder).parent, []).append(log)
+    failed: Failed = {}
+    for directory, its_logs in by_directory.items():
+        try:
+            sync(str(directory))
+        except (StorageError, FileNotFoundError) as error:
+            failed |= dict.fromkeys(its_logs, str(error))
+    return failed

@@ -1,7 +1,8 @@
 """AlterReplicaLogDirs, v0-2. v2 flexible (KIP-113).
 
-There is one directory: a move to it changes nothing, and other directories are not found. As in
-Kafka the directory is checked before the partition.
+A partition stays in its directory: a "move" to it changes nothing, a move to another one that this
+broker has is refused, and other directories are not found. As in Kafka the directory is checked
+before the partition.
 """
 
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ async def handle(
         access.check_cluster(session, Operation.ALTER)
     except RequestError as error:
         refusal = error.code
-    own = str(session.broker.config.data_dir)
+    own = {str(path) for path in session.broker.directories}
     results: dict[str, list[bodies.AlterReplicaLogDirsResponsePartition]] = {}
     named = (
         (directory["path"], topic["name"], partition)
@@ -43,8 +44,12 @@ async def handle(
         if partition is not None:
             code = refusal
             if refusal is ErrorCode.NONE:
-                is_own = path == own
-                code = _error(session, name, partition) if is_own else ErrorCode.LOG_DIR_NOT_FOUND
+                is_own = path in own
+                code = (
+                    _error(session, name, partition, path if len(own) > 1 else None)
+                    if is_own
+                    else ErrorCode.LOG_DIR_NOT_FOUND
+                )
             answers.append({"partition_index": partition, "error_code": errors.number(code)})
     return {
         "results": await topics_of(
@@ -53,11 +58,14 @@ async def handle(
     }
 
 
-def _error(session: Session, name: str, partition: int) -> ErrorCode:
+def _error(session: Session, name: str, partition: int, path: str | None) -> ErrorCode:
+    """Return the error of a move; `path` None: this broker has one directory."""
     topic = session.broker.topics.get(name)
-    if topic is None or topic.held_log(partition) is None:
+    log = None if topic is None else topic.held_log(partition)
+    if log is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.NONE
+    is_there = path is None or log.folder.rpartition("/")[0] == path
+    return ErrorCode.NONE if is_there else ErrorCode.INVALID_REQUEST
 
 
 API = Api(

@@ -1,13 +1,14 @@
 """DescribeLogDirs, v0-5. v2 flexible; v3 error; v4 total and usable bytes (KIP-827); v5 cordoned.
 
-There is one directory, so no partition is moved between directories (KIP-113). The lag of a replica
-is what its log lacks to its own high watermark, as in Kafka, which is nothing: a follower knows no
-higher one. A partition's size is that of its log, without preallocated space of files. The response
-is built in steps: a topic that is deleted between two of them may be missing, and each size is that
-of its step.
+No partition is being moved between directories (KIP-113). The lag of a replica is what its log
+lacks to its own high watermark, as in Kafka, which is nothing: a follower knows no higher one. A
+partition's size is that of its log, without preallocated space of files. A directory that is
+missing has an error and no partitions, as in Kafka. The response is built in steps: a topic that is
+deleted between two of them may be missing, and each size is that of its step.
 """
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core.scheduling.steps import in_parts, in_steps
@@ -33,30 +34,43 @@ async def handle(
 ) -> "bodies.DescribeLogDirsResponse":
     """Describe the requested partitions, or all; those that are not on this broker are left out."""
     broker = session.broker
-    directory: bodies.DescribeLogDirsResponseResult = {
-        "error_code": 0,
-        "log_dir": str(broker.config.data_dir),
-        "topics": [],
-    }
-    try:
-        space = await broker.disk_space()
-    except StorageError:
-        directory["error_code"] = errors.number(ErrorCode.KAFKA_STORAGE_ERROR)
-        return {"results": [directory]}
-    directory |= {"total_bytes": space.total_bytes, "usable_bytes": space.usable_bytes}
+    directories = broker.directories
+    results: dict[str, bodies.DescribeLogDirsResponseResult] = {}
+    for path in directories:
+        results[str(path)] = row = _row(path)
+        try:
+            space = await broker.disk_space(path)
+        except StorageError:
+            row["error_code"] = errors.number(ErrorCode.KAFKA_STORAGE_ERROR)
+        else:
+            row |= {"total_bytes": space.total_bytes, "usable_bytes": space.usable_bytes}
+    for path in directories.missing:
+        results[str(path)] = row = _row(path)
+        row["error_code"] = errors.number(ErrorCode.KAFKA_STORAGE_ERROR)
     wanted = request.body["topics"]
     named: _Named
     if wanted is None:
         named = ((topic, range(topic.partition_count)) for topic in broker.topics)
     else:
         named = await _named(broker.topics, wanted)
-    topics: dict[str, bodies.DescribeLogDirsResponseTopic] = {}
+    found: dict[tuple[str, str], bodies.DescribeLogDirsResponseTopic] = {}
     async for part in in_parts(_rows(named), PARTITIONS_ANSWERED_PER_STEP):
-        for topic, row in part:
-            described = topics.setdefault(topic.name, {"name": topic.name, "partitions": []})
-            described["partitions"].append(row)
-    directory["topics"] = list(topics.values())
-    return {"error_code": 0, "results": [directory]}
+        for topic, folder, partition in part:
+            directory = str(directories.home) if len(results) == 1 else folder.rpartition("/")[0]
+            described = found.get((directory, topic.name))
+            if described is None:
+                described = {"name": topic.name, "partitions": []}
+                result = results.get(directory)
+                if result is None or result["error_code"]:
+                    continue
+                result["topics"].append(described)
+                found[directory, topic.name] = described
+            described["partitions"].append(partition)
+    return {"error_code": 0, "results": list(results.values())}
+
+
+def _row(path: Path) -> "bodies.DescribeLogDirsResponseResult":
+    return {"error_code": 0, "log_dir": str(path), "topics": []}
 
 
 async def _named(topics: Topics, wanted: "list[bodies.DescribeLogDirsRequestTopic]") -> _Named:
@@ -70,8 +84,10 @@ async def _named(topics: Topics, wanted: "list[bodies.DescribeLogDirsRequestTopi
     return ((topic, sorted(partitions)) for topic, partitions in found.items())
 
 
-def _rows(named: _Named) -> "Iterator[tuple[Topic, bodies.DescribeLogDirsResponsePartition]]":
-    """Yield each partition that this broker leads or follows with its topic."""
+def _rows(
+    named: _Named,
+) -> "Iterator[tuple[Topic, str, bodies.DescribeLogDirsResponsePartition]]":
+    """Yield each partition that this broker leads or follows with its topic and its folder."""
     for topic, partitions in named:
         for partition in partitions:
             log = topic.held_log(partition)
@@ -82,7 +98,7 @@ def _rows(named: _Named) -> "Iterator[tuple[Topic, bodies.DescribeLogDirsRespons
                     "offset_lag": max(0, log.high_watermark - log.log_end_offset),
                     "is_future_key": False,
                 }
-                yield topic, row
+                yield topic, log.folder, row
 
 
 API = Api(35, "DescribeLogDirs", range(6), handle, (on_cluster(Operation.DESCRIBE),))

@@ -1,0 +1,101 @@
+"""Where the folders of partitions are: in the data directory, and in others of log.dirs.
+
+A new partition is put where the most free bytes are for each partition of the directory. A
+directory that cannot be used is missing: a partition that no other directory has may be there, so
+it is not created anew. The rest is served.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from broker._native.kernel import file_ops
+from broker.model.errors import DataDirError, StorageError
+from broker.segments import text_files
+
+
+class Directories:
+    """Where the folders of partitions are.
+
+    Attributes:
+        home: the first directory.
+        missing: the directories that cannot be used, with the reason.
+    """
+
+    def __init__(
+        self, home: Path, others: Sequence[Path] = (), missing: Mapping[Path, str] | None = None
+    ) -> None:
+        """Find the folders; DataDirError if two directories have the same partition."""
+        self.home = home
+        self.missing = dict(missing or {})
+        self._all = (home, *others)
+        self._places: dict[str, Path] = {}  # directory of each folder of a partition
+        self._others: dict[str, list[Path]] = {}  # more directories of a folder
+        self._counts: Counter[Path] = Counter()  # of folders; unused with one directory
+        for directory in self._all if others else ():
+            for name in file_ops.list_folder(str(directory)):
+                if name.rpartition("-")[2].isdigit():
+                    self._found(name, directory)
+
+    def __iter__(self) -> Iterator[Path]:
+        """Return those that can be used, the home first."""
+        return iter(self._all)
+
+    def _found(self, name: str, directory: Path) -> None:
+        other = self._places.get(name)
+        if other is None:
+            self._places[name] = directory
+        elif _owner(other / name) == _owner(directory / name):
+            raise DataDirError(
+                f"{other / name} and {directory / name} are the same partition: move the one away"
+                " that is a copy"
+            )
+        else:  # one is of a topic that was deleted while its directory was missing
+            self._others.setdefault(name, []).append(directory)
+        self._counts[directory] += 1
+
+    def folder(self, name: str, topic_id: bytes) -> Path:
+        """Return the folder of a topic's partition; where it is to be made, if there is none."""
+        if len(self._all) == 1:
+            return self.home / name
+        for other in self._others.get(name, ()):
+            if _owner(other / name) == topic_id:
+                return other / name
+        directory = self._places.get(name)
+        if directory is None:
+            directory = max(self._all, key=self._room)
+            self._places[name] = directory
+            self._counts[directory] += 1
+        return directory / name
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a folder of that name."""
+        return any((directory / name).exists() for directory in self._all)
+
+    def forget(self, name: str) -> None:
+        """Forget a partition that was deleted: the next one of its name may be elsewhere."""
+        directory = self._places.pop(name, None)
+        if directory is not None:
+            self._counts[directory] -= 1
+        for other in self._others.pop(name, ()):
+            self._counts[other] -= 1
+
+    def _room(self, directory: Path) -> float:
+        """Return the free bytes for each partition, with one more."""
+        try:
+            usable_bytes = file_ops.space(str(directory))[1]
+        except (StorageError, FileNotFoundError):
+            return -1
+        return usable_bytes / (self._counts[directory] + 1)
+
+    def sync(self) -> None:
+        """Make the names in all directories durable."""
+        for directory in self._all:
+            file_ops.sync_folder(str(directory))
+
+
+def _owner(folder: Path) -> bytes | None:
+    try:
+        return text_files.read_partition_metadata(folder)
+    except StorageError:
+        return None
