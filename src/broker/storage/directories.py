@@ -5,6 +5,7 @@ directory that cannot be used is missing: a partition that no other directory ha
 it is not created anew. The rest is served.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ from pathlib import Path
 from broker._native.kernel import file_ops
 from broker.model.errors import DataDirError, StorageError
 from broker.segments import text_files
+
+_log = logging.getLogger(__name__)
 
 
 class Directories:
@@ -28,12 +31,12 @@ class Directories:
         """Find the folders; DataDirError if two directories have the same partition."""
         self.home = home
         self.missing = dict(missing or {})
-        self._all = (home, *others)
+        self._all = [home, *others]
         self._places: dict[str, Path] = {}  # directory of each folder of a partition
         self._others: dict[str, list[Path]] = {}  # more directories of a folder
         self._counts: Counter[Path] = Counter()  # of folders; unused with one directory
-        for directory in self._all if others else ():
-            for name in file_ops.list_folder(str(directory)):
+        for directory in list(self._all) if others or missing else ():
+            for name in self.names(directory):
                 if name.rpartition("-")[2].isdigit():
                     self._found(name, directory)
 
@@ -41,11 +44,29 @@ class Directories:
         """Return those that can be used, the home first."""
         return iter(self._all)
 
+    def names(self, directory: Path) -> list[str]:
+        """Return what is in a directory; none if it cannot be read, and is missing from now on."""
+        try:
+            names: list[str] = file_ops.list_folder(str(directory))
+        except (StorageError, FileNotFoundError) as error:
+            self._lose(directory, error)
+            return []
+        return names
+
+    def _lose(self, directory: Path, error: Exception) -> None:
+        """Leave out another directory than the home, whose failure is that of the broker."""
+        if directory == self.home:
+            raise error
+        _log.error("directory is missing: path=%s reason=%s", directory, error)
+        self.missing[directory] = str(error)
+        self._all.remove(directory)
+        self._places = {name: at for name, at in self._places.items() if at != directory}
+
     def _found(self, name: str, directory: Path) -> None:
         other = self._places.get(name)
         if other is None:
             self._places[name] = directory
-        elif _owner(other / name) == _owner(directory / name):
+        elif _owner(other / name) == _owner(directory / name) is not None:
             raise DataDirError(
                 f"{other / name} and {directory / name} are the same partition: move the one away"
                 " that is a copy"
@@ -54,14 +75,19 @@ class Directories:
             self._others.setdefault(name, []).append(directory)
         self._counts[directory] += 1
 
-    def folder(self, name: str, topic_id: bytes) -> Path:
-        """Return the folder of a topic's partition; where it is to be made, if there is none."""
-        if len(self._all) == 1:
+    def folder(self, name: str, topic_id: bytes, *, is_new: bool = False) -> Path:
+        """Return the folder of a topic's partition; where it is to be made, if there is none.
+
+        One that is not new and not found is in a missing directory, if there is one.
+        """
+        if len(self._all) == 1 and not self.missing:
             return self.home / name
         for other in self._others.get(name, ()):
             if _owner(other / name) == topic_id:
                 return other / name
         directory = self._places.get(name)
+        if directory is None and self.missing and not is_new:
+            return next(iter(self.missing)) / name
         if directory is None:
             directory = max(self._all, key=self._room)
             self._places[name] = directory
@@ -88,10 +114,13 @@ class Directories:
             return -1
         return usable_bytes / (self._counts[directory] + 1)
 
-    def sync(self) -> None:
-        """Make the names in all directories durable."""
-        for directory in self._all:
-            file_ops.sync_folder(str(directory))
+    def settle(self) -> None:
+        """Make the names durable that an earlier run has left; one that fails is missing."""
+        for directory in list(self._all):
+            try:
+                file_ops.sync_folder(str(directory))
+            except (StorageError, FileNotFoundError) as error:
+                self._lose(directory, error)
 
 
 def _owner(folder: Path) -> bytes | None:

@@ -139,7 +139,7 @@ def test_the_problems_of_a_file_of_kafkas_are_found_line_by_line(tmp_path: Path)
         "num.io.threads=8\n"
         "num.replicas=3\n"
         "log.retention.ms=x\n"
-        "log.dirs=/a,/b\n"
+        "log.dirs=/tmp/a\n"
         "listeners=0.0.0.0:9092\n"
         "log.local.retention.ms=5\n"
         "ssl.key.password=pencil\n"

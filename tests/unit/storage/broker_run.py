@@ -9,6 +9,7 @@ from broker._native.log.turn import Turn
 from broker.model.config import load
 from broker.model.identifiers import random_id
 from broker.model.topic_config import TopicConfig
+from broker.storage.directories import Directories
 from broker.storage.metadata.sqlite import SqliteMetaStore
 from broker.storage.recovery.epochs import UncleanStarts
 from broker.storage.recovery.partitions import LogFlags, Partitions
@@ -23,13 +24,23 @@ BATCH = batch_of([(b"key", b"value", ())], 1_700_000_000_000)
 class BrokerRun:
     """One run of a broker on a data directory."""
 
-    def __init__(self, path: Path, log_flags: LogFlags = lambda _: 0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        log_flags: LogFlags = lambda _: 0,
+        directories: Directories | None = None,
+    ) -> None:
         self.path = path
         self.store = SqliteMetaStore(path / "metadata.db")
         self.commit = CommitThread(1)
         self.turn = Turn(self.commit)
         self.partitions = Partitions(
-            path, UncleanStarts(self.store, 1), self.turn, 86_400_000, log_flags
+            path,
+            UncleanStarts(self.store, 1),
+            self.turn,
+            86_400_000,
+            log_flags,
+            directories=directories,
         )
 
     def open(self, topic_id: bytes = TOPIC_ID, count: int = 1) -> list[PartitionLog]:

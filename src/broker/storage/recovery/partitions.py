@@ -137,7 +137,7 @@ class Partitions:
         )
         self._made_truncation: Truncation | None = None
         if not self.is_clean:
-            self._directories.sync()  # the last run may have created folders
+            self._directories.settle()  # the last run may have created folders
 
     # ---- open --------------------------------------------------------------------------------
 
@@ -172,13 +172,14 @@ class Partitions:
         """
         if self._failed.get((log.topic, log.partition)) == log.topic_id:
             return "it has failed before in this run: restart the broker"
+        directory = Path(log.folder).parent
+        if directory in self._directories.missing:
+            reason = self._directories.missing[directory]
+            return f"{directory} is missing, which may have it: {reason}"
         try:
             opening = self._opening_of(log)
             names = self._claim(log)
             if names is None:
-                missing = next(iter(self._directories.missing.items()), None)
-                if missing is not None:
-                    return f"{missing[0]} is missing, which may have it ({missing[1]})"
                 self._forget_older([log])
                 self._make(log)
                 self._unsynced_names.add(log)
@@ -244,7 +245,7 @@ class Partitions:
 
         Raises StorageError when that fails; partitions created before are removed again.
         """
-        logs = [self._log_for(topic, topic_id, number, config) for number in numbers]
+        logs = [self._log_for(topic, topic_id, number, config, is_new=True) for number in numbers]
         made: list[PartitionLog] = []
         try:
             openings = {log: self._opening_of(log) for log in logs}
@@ -308,14 +309,21 @@ class Partitions:
             file_ops.sync_folder(str(directory))
 
     def _log_for(
-        self, topic: str, topic_id: bytes, partition: int, config: TopicConfig
+        self,
+        topic: str,
+        topic_id: bytes,
+        partition: int,
+        config: TopicConfig,
+        *,
+        is_new: bool = False,
     ) -> PartitionLog:
+        folder = self._directories.folder(f"{topic}-{partition}", topic_id, is_new=is_new)
         log = PartitionLog(
             self._turn,
             topic,
             topic_id,
             partition,
-            str(self._directories.folder(f"{topic}-{partition}", topic_id)),
+            str(folder),
             producer_ids_max=PRODUCER_IDS_PER_PARTITION_MAX,
             producer_expiration_ms=self._producer_expiration_ms,
             **log_settings(topic, config, self._log_flags(config)),
@@ -394,8 +402,8 @@ class Partitions:
 
     def _folders(self) -> Iterator[Path]:
         """Yield everything in the directories."""
-        for directory in self._directories:
-            for name in file_ops.list_folder(str(directory)):
+        for directory in list(self._directories):
+            for name in self._directories.names(directory):
                 yield directory / name
 
     def _put_away(self, folder: Path, topic_id: bytes) -> Path:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from broker.storage.directories import Directories
 from tests.support.fakes import FakeBroker, batch, only
 
 
@@ -71,3 +72,25 @@ def test_a_missing_directory_is_a_storage_error(tmp_path: Path) -> None:
     directory = describe(broker, None)
 
     assert (directory["error_code"], directory["topics"]) == (56, [])
+
+
+def test_each_directory_has_its_partitions_and_a_missing_one_an_error(
+    broker: FakeBroker, tmp_path: Path
+) -> None:
+    more, missing = tmp_path / "more", tmp_path / "missing"
+    more.mkdir()
+    broker.session.broker = broker.broker._replace(
+        more_directories=Directories(tmp_path, [more], {missing: "it is gone"})
+    )
+    broker.log("a", 0).folder = str(tmp_path / "a-0")
+    broker.log("a", 1).folder = str(more / "a-1")
+    broker.log("b", 0).folder = str(missing / "b-0")
+
+    results = broker.ask(35, 4, topics=None)["results"]
+
+    assert [(each["log_dir"], each["error_code"], sizes(each)) for each in results] == [
+        (str(tmp_path), 0, {"a": [(0, 0)]}),
+        (str(more), 0, {"a": [(1, len(batch()))]}),
+        (str(missing), 56, {}),
+    ]
+    assert results[1]["total_bytes"] > 0

@@ -1,0 +1,133 @@
+"""The other directories of log.dirs: opened, known again, and missing."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.model.errors import DataDirError
+from broker.model.identifiers import random_id
+from broker.segments import text_files
+from broker.storage.checkpoints import checkpoint
+from broker.storage.log_dir import LogDir
+from broker.storage.more_directories import KNOWN, open_more
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[LogDir]:
+    """An open data directory."""
+    opened = LogDir(tmp_path / "home", 1)
+    yield opened
+    opened.close()
+
+
+def closed_and_opened(home: LogDir, *paths: Path) -> LogDir:
+    """Start again with these directories."""
+    home.close()
+    again = LogDir(home.path, 1)
+    open_more(again, paths)
+    return again
+
+
+def test_a_new_directory_belongs_to_the_broker_and_its_cluster(
+    home: LogDir, tmp_path: Path
+) -> None:
+    open_more(home, [tmp_path / "more"])
+
+    properties = text_files.read_properties(tmp_path / "more" / "meta.properties")
+    assert properties is not None
+    assert (properties["cluster.id"], properties["node.id"]) == (home.cluster_id, "1")
+    assert properties["directory.id"] != home.directory_id
+    assert list(home.directories) == [home.path, tmp_path / "more"]
+    assert (home.path / KNOWN).read_text() == (
+        f"{properties['directory.id']}={tmp_path / 'more'}\n"
+    )
+
+
+def test_a_directory_is_opened_by_one_broker_at_a_time(home: LogDir, tmp_path: Path) -> None:
+    open_more(home, [tmp_path / "more"])
+    other = LogDir(tmp_path / "other", 1)
+
+    with pytest.raises(DataDirError, match="is in use by a broker"):
+        open_more(other, [tmp_path / "more"])
+
+    home.close()
+    LogDir(tmp_path / "more", 1).close()  # it is free again
+    other.close()
+
+
+def test_a_directory_of_another_cluster_is_refused_and_freed(home: LogDir, tmp_path: Path) -> None:
+    LogDir(tmp_path / "foreign", 1).close()
+    (tmp_path / "foreign" / "t-0").mkdir()
+    checkpoint.write_partition_metadata(tmp_path / "foreign" / "t-0", random_id())
+
+    with pytest.raises(DataDirError, match="belongs to cluster"):
+        open_more(home, [tmp_path / "more", tmp_path / "foreign"])
+
+    LogDir(tmp_path / "foreign", 1).close()
+    LogDir(tmp_path / "more", 1).close()
+
+
+def test_a_directory_that_cannot_be_opened_is_missing_and_logged(
+    home: LogDir, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+
+    with caplog.at_level(logging.ERROR):
+        open_more(home, [tmp_path / "more", tmp_path / "file"])
+
+    assert list(home.directories) == [home.path, tmp_path / "more"]
+    assert list(home.directories.missing) == [tmp_path / "file"]
+    assert "directory is missing" in caplog.text
+
+
+def test_a_disk_that_is_not_mounted_is_missing_and_nothing_is_written_in_its_place(
+    home: LogDir, tmp_path: Path
+) -> None:
+    open_more(home, [tmp_path / "more"])
+    (tmp_path / "more").rename(tmp_path / "elsewhere")
+    (tmp_path / "more").mkdir()
+
+    again = closed_and_opened(home, tmp_path / "more")
+
+    assert list(again.directories) == [home.path]
+    assert "is the disk mounted?" in again.directories.missing[tmp_path / "more"]
+    assert list((tmp_path / "more").iterdir()) == []
+    (tmp_path / "more").rmdir()
+    (tmp_path / "elsewhere").rename(tmp_path / "more")
+    mounted = closed_and_opened(again, tmp_path / "more")
+    assert list(mounted.directories) == [home.path, tmp_path / "more"]
+    assert mounted.directories.missing == {}
+    mounted.close()
+
+
+def test_another_directory_in_the_place_of_a_known_one_is_not_it(
+    home: LogDir, tmp_path: Path
+) -> None:
+    open_more(home, [tmp_path / "more"])
+    (tmp_path / "more").rename(tmp_path / "elsewhere")
+    LogDir(tmp_path / "more", 1).close()
+
+    again = closed_and_opened(home, tmp_path / "more")
+
+    assert "it is not the one used before" in again.directories.missing[tmp_path / "more"]
+    again.close()
+
+
+def test_a_known_directory_that_is_not_named_any_more_is_missing(
+    home: LogDir, tmp_path: Path
+) -> None:
+    open_more(home, [tmp_path / "more"])
+
+    again = closed_and_opened(home)
+
+    assert again.directories.missing == {tmp_path / "more": "log.dirs does not name it any more"}
+    again.close()
+
+
+def test_without_more_directories_no_file_is_written(home: LogDir) -> None:
+    open_more(home, [])
+
+    assert not (home.path / KNOWN).exists()
+    assert list(home.directories) == [home.path]
