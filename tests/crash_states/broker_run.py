@@ -35,6 +35,7 @@ from broker.model.errors import StorageError
 from broker.model.limits import TRANSACTION_RETRY_MS
 from broker.model.log_results import LogEvent
 from broker.storage import metadata
+from broker.storage.directories import Directories
 from broker.storage.files.deletion import DeletedFolders
 from broker.storage.maintenance import compactor
 from broker.storage.maintenance.compactor import Job
@@ -51,6 +52,7 @@ _T = TypeVar("_T")
 SYNCS_MAX = 1_000  # of one log at once: more than any has segments
 TURNS_MAX = 100  # until transactions have ended: more than a start needs
 IDLE_TURNS = 2  # without a write: then no work is left
+MORE = "more"  # the folder of another directory for partitions
 CONFIG = load(
     (
         "offsets.topic.num.partitions=1",
@@ -122,6 +124,11 @@ class _Logs:
         assert not any(log.is_loading for log in logs)
 
 
+def others(path: Path) -> list[Path]:
+    """Return the other directories for partitions; here they are in the data directory."""
+    return [path / MORE] if (path / MORE).exists() else []
+
+
 class BrokerRun:
     """From a start to a stop, a kill or a power cut."""
 
@@ -138,10 +145,15 @@ class BrokerRun:
         self.turn = Turn(self.commit)
         self.turn.decompress = decompress_into
         self.turn.now_ms = NOW_MS
-        self.partitions = Partitions(path, UncleanStarts(store, 1), self.turn, 86_400_000)
+        self.directories = directories = Directories(path, others(path))
+        directories.measure = lambda _directory: 1 << 30
+        self.partitions = Partitions(
+            path, UncleanStarts(store, 1), self.turn, 86_400_000, directories=directories
+        )
         io_thread: Any = _Inline()
         self.metadata = OwnMetadata(store, io_thread)
-        self.deletions = Deletions(self.metadata, io_thread, DeletedFolders(path), Standalone(1))
+        folders = DeletedFolders(path, others=others(path))
+        self.deletions = Deletions(self.metadata, io_thread, folders, Standalone(1))
         logs = _Logs(self.partitions)
         local = LocalTopics(CONFIG, self.metadata, FakeTable(), logs, self.deletions, LeadsAll())
         self.topics = Topics(self.metadata, local, logs, Standalone(1))

@@ -143,10 +143,10 @@ def _check_folders(broker: BrokerRun) -> Iterator[Finding]:
     for folder, topic_id in owners.items():
         if read_partition_metadata(folder) != topic_id:
             yield Finding(TOPIC_LOST, f"{folder.name} is another topic's, or none's")
-    for folder in broker.path.iterdir():
+    for folder in (each for path in broker.directories for each in path.iterdir()):
         if folder.name.endswith(STRAY_SUFFIX):
             yield Finding(SET_ASIDE, folder.name)
-        elif folder.is_dir() and folder not in owners:
+        elif folder.is_dir() and folder not in {*owners, *broker.directories}:
             yield Finding(TOPIC_BACK, folder.name)
 
 

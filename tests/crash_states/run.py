@@ -20,7 +20,7 @@ from broker._native.kernel import file_ops
 from broker.core.maintenance import cleaner
 from broker.core.topics import topics
 from tests.crash_states.bit_flips import SHARE, flipped
-from tests.crash_states.broker_run import BrokerRun, compacting_here
+from tests.crash_states.broker_run import MORE, BrokerRun, compacting_here
 from tests.crash_states.check import committed, start_and_check
 from tests.crash_states.choices import Sampled, each
 from tests.crash_states.disk import Disk, Operation, State, put
@@ -156,7 +156,10 @@ class _Run:
         self._folders = 0
 
     def states(self) -> Iterator[CrashState]:
-        moment = _Moment(Disk(self._folder), ExpectedState())
+        # Half of the seeds have another directory for partitions.
+        moment = _Moment(
+            Disk(self._folder, {MORE: None} if self._seed % 2 else None), ExpectedState()
+        )
         is_power_cut = False
         for number in range(LIVES):
             record = self._live(moment, is_first=number == 0)

@@ -7,7 +7,7 @@ it is not created anew. The rest is served.
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from broker._native.kernel import file_ops
@@ -23,6 +23,7 @@ class Directories:
     Attributes:
         home: the first directory.
         missing: the directories that cannot be used, with the reason.
+        measure: returns the free bytes of a directory.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Directories:
     ) -> None:
         """Find the folders; DataDirError if two directories have the same partition."""
         self.home = home
+        self.measure: Callable[[Path], int] = _usable_bytes
         self.missing = dict(missing or {})
         self._all = [home, *others]
         self._places: dict[str, Path] = {}  # directory of each folder of a partition
@@ -109,10 +111,9 @@ class Directories:
     def _room(self, directory: Path) -> float:
         """Return the free bytes for each partition, with one more."""
         try:
-            usable_bytes = file_ops.space(str(directory))[1]
+            return self.measure(directory) / (self._counts[directory] + 1)
         except (StorageError, FileNotFoundError):
             return -1
-        return usable_bytes / (self._counts[directory] + 1)
 
     def settle(self) -> None:
         """Make the names durable that an earlier run has left; one that fails is missing."""
@@ -121,6 +122,11 @@ class Directories:
                 file_ops.sync_folder(str(directory))
             except (StorageError, FileNotFoundError) as error:
                 self._lose(directory, error)
+
+
+def _usable_bytes(directory: Path) -> int:
+    _, usable_bytes, _, _ = file_ops.space(str(directory))
+    return usable_bytes
 
 
 def _owner(folder: Path) -> bytes | None:
