@@ -96,6 +96,7 @@ def test_every_page_is_in_the_overview() -> None:
     assert len(PAGES) == 5
 
 
+NO_FILE = "none" + ".py"
 THIS = "`tests/test_coverage_pages.py::test_every_page_is_in_the_overview`"
 CLASS = "`tests/compatibility/clients/test_confluent.py::TestConfluent::test_timestamps_come_back`"
 SCENARIO = (
@@ -122,8 +123,8 @@ SCENARIO = (
             ["tests/scenarios/test_scenarios.py: none"],
         ),
         (
-            "| S | It is. | as stated | `tests/none.py::test_x` |",
-            ["tests/none.py::test_x"],
+            f"| S | It is. | as stated | `tests/{NO_FILE}::test_x` |",
+            [f"tests/{NO_FILE}::test_x"],
         ),
         (
             "| S | It is. | as stated | `tests/test_coverage_pages.py::test_none` |",

@@ -23,6 +23,7 @@ from broker.storage.recovery import log_settings
 from broker.storage.recovery import partitions as recovery
 from broker.storage.recovery.epochs import UncleanStarts
 from tests.crash_states import check
+from tests.crash_states.broker_run import MORE
 from tests.crash_states.disk import Operation, State
 from tests.crash_states.finding import TRANSACTION
 from tests.crash_states.run import Bug
@@ -109,6 +110,12 @@ def _is_sync_of_names(operation: Operation) -> bool:
     """Return whether it syncs the data directory, which has the partition folders."""
     op, path, *_ = operation
     return op == "sync_folder" and not _PARTITION.search(path)
+
+
+def _is_sync_of_other_names(operation: Operation) -> bool:
+    """Return whether it syncs the other directory that has partition folders."""
+    op, path, *_ = operation
+    return op == "sync_folder" and path.endswith(f"/{MORE}")
 
 
 def _with_fitting_checksums(state: State) -> State:
@@ -240,6 +247,12 @@ def _of_coordinators(name: str, *findings: str) -> Planted:
 _ACKS = {check.LOST_ACK, check.LOST_READ, check.LOST_SYNCED}
 
 PLANTED = {
+    "drops the sync of another directory": Planted(
+        _without(_is_sync_of_other_names),
+        {check.LOST_ACK, check.LOST_SYNCED, check.BACK},
+        1,
+        "topics",
+    ),
     "drops the sync of a log": Planted(_without(_is_log_sync), {check.LOST_ACK}),
     "renames before the sync": Planted(
         Bug(operations=_sync_after_rename), {check.BACK, check.OFFLINE, check.NOT_STARTED}

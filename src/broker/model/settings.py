@@ -153,7 +153,7 @@ _TOPICS = (
 
 _LOGS = (
     Setting("log.dirs", Kind.STRING, "data",
-            doc="The data directory; created when it does not exist. Of several, the first one."),
+            doc="The data directory; created when it does not exist. Others have partitions only."),
     Setting("polylog.durability", Kind.STRING, "group-commit", choices=("group-commit", "os"),
             topic="polylog.durability",
             doc="group-commit: every ack other than 0 waits for a shared fdatasync. os: ack"

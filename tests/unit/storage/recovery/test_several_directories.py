@@ -95,6 +95,18 @@ def test_partitions_of_a_missing_directory_are_offline_and_come_back(disks: list
     again.kill()
 
 
+def test_partitions_of_a_directory_that_is_given_up_are_made_anew(disks: list[Path]) -> None:
+    written(disks).stop()
+    run_on(disks, {disks[1]: "it is gone"}).stop()
+
+    again = run_on(disks[:1])
+    logs = again.open(count=4)
+
+    assert [log.log_end_offset for log in logs] == [1, 0, 1, 0]
+    assert all(Path(log.folder).parent == disks[0] for log in logs)
+    again.kill()
+
+
 def test_a_topic_that_was_deleted_while_its_directory_was_missing_is_set_aside(
     disks: list[Path],
 ) -> None:
