@@ -7,13 +7,14 @@ it is not created anew. The rest is served.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from broker._native.kernel import file_ops
-from broker.model.errors import DataDirError, StorageError
+from broker.model.errors import DataDirError, DiskFull, StorageError
 from broker.segments import text_files
 
+PROBE = ".probe"  # a small file that shows whether a directory takes writes
 _log = logging.getLogger(__name__)
 
 
@@ -37,6 +38,7 @@ class Directories:
         self._places: dict[str, Path] = {}  # directory of each folder of a partition
         self._others: dict[str, list[Path]] = {}  # more directories of a folder
         self._counts: Counter[Path] = Counter()  # of folders; unused with one directory
+        self._failed: set[Path] = set()  # nothing new is made in them
         for directory in list(self._all) if others or missing else ():
             for name in self.names(directory):
                 if name.rpartition("-")[2].isdigit():
@@ -108,8 +110,21 @@ class Directories:
         for other in self._others.pop(name, ()):
             self._counts[other] -= 1
 
+    def check(self, folders: Iterable[Path]) -> None:
+        """Make nothing new, from now on, where that has failed and nothing can be written."""
+        for directory in {folder.parent for folder in folders} - {self.home}:
+            try:
+                file_ops.write_file_atomic(str(directory / PROBE), b"")
+            except DiskFull:
+                pass  # until there is space
+            except StorageError as error:
+                _log.error("directory has failed: path=%s reason=%s", directory, error)
+                self._failed.add(directory)
+
     def _room(self, directory: Path) -> float:
         """Return the free bytes for each partition, with one more."""
+        if directory in self._failed:
+            return -1
         try:
             return self.measure(directory) / (self._counts[directory] + 1)
         except (StorageError, FileNotFoundError):

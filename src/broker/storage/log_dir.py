@@ -21,12 +21,11 @@ from broker.model.errors import DataDirError, StorageError
 from broker.model.identifiers import id_to_text, random_id
 from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
-from broker.storage.directories import Directories
+from broker.storage.directories import PROBE, Directories
 
 LOCK = "broker.lock"
 KAFKA_LOCK = ".lock"  # made by Apache Kafka in each of its log directories, and never removed
 WORKERS = "workers"  # its name is not that of a partition's folder
-PROBE = ".probe"
 _META_VERSION = "1"
 _log = logging.getLogger(__name__)
 

@@ -125,6 +125,21 @@ def test_a_directory_that_cannot_be_read_is_missing(disks: list[Path]) -> None:
     assert not directories.has("t-0")
 
 
+@pytest.mark.usefixtures("recording", "free")
+@pytest.mark.parametrize(("error", "is_avoided"), [(errno.EIO, True), (errno.ENOSPC, False)])
+def test_nothing_new_is_made_where_writes_fail(
+    disks: list[Path], error: int, *, is_avoided: bool
+) -> None:
+    directories = Directories(disks[0], disks[1:])
+    folders = [directories.folder(f"t-{number}", TOPIC_ID) for number in range(3)]
+    file_ops.fail("open", f"{disks[1]}/*", error)
+
+    directories.check(folders)
+
+    places = {directories.folder(f"u-{number}", TOPIC_ID).parent for number in range(9)}
+    assert (disks[1] not in places) is is_avoided
+
+
 @pytest.mark.usefixtures("recording")
 def test_a_data_directory_that_cannot_be_read_is_a_failure(disks: list[Path]) -> None:
     directories = Directories(disks[0], disks[1:])

@@ -263,6 +263,7 @@ class Partitions:
                 self._restore_watermark(log)
             self._sync_names(logs)
         except StorageError:
+            self._directories.check(Path(log.folder) for log in logs)
             for log in made:
                 self._remove(log)
             raise
