@@ -250,10 +250,10 @@ class Config(Values):
         return Path(split_words(self.text("log.dirs"))[0]).absolute()
 
     @property
-    def more_dirs(self) -> tuple[Path, ...]:
-        """The other directories for partitions, which only a standalone broker uses."""
+    def more_dirs(self) -> tuple[Path, ...] | None:
+        """The other directories for partitions; None: a broker of a cluster has none."""
         if self.metadata_address is not None or self.integer("polylog.workers") > 1:
-            return ()
+            return None
         return tuple(Path(each).absolute() for each in split_words(self.text("log.dirs"))[1:])
 
     @property

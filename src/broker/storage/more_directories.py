@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable
 from pathlib import Path
 
-from broker.model.errors import StorageError
+from broker.model.errors import DataDirError, StorageError
 from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
 from broker.storage.log_dir import LogDir, UnusableDirError
@@ -18,10 +18,21 @@ KNOWN = "log-directories"
 _log = logging.getLogger(__name__)
 
 
-def open_more(home: LogDir, paths: Iterable[Path]) -> None:
-    """Open or create more directories of a broker; DataDirError if one is another broker's."""
+def open_more(home: LogDir, paths: Iterable[Path] | None) -> None:
+    """Open or create more directories of a broker.
+
+    Raises DataDirError if one is another broker's, or if there may be none (`paths` is None) and
+    there were some.
+    """
     file = home.path / KNOWN
     stored = text_files.read_properties(file) or {}
+    if paths is None:
+        if stored:
+            raise DataDirError(
+                f"{home.path} has partitions in {', '.join(stored.values())}, which a broker of a"
+                f" cluster does not use: move their folders into it, and delete {file}"
+            )
+        return
     known = {Path(path): directory_id for directory_id, path in stored.items()}
     opened: dict[Path, LogDir] = {}
     missing = dict.fromkeys(known, "log.dirs does not name it any more")

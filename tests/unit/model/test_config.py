@@ -227,7 +227,7 @@ def test_a_standalone_broker_has_several_directories() -> None:
 def test_a_broker_of_a_cluster_uses_the_first_directory_with_a_warning(setting: str) -> None:
     config = load(["log.dirs=/a, /b", setting])
 
-    assert (config.data_dir, config.more_dirs) == (Path("/a"), ())
+    assert (config.data_dir, config.more_dirs) == (Path("/a"), None)
     texts = [text for name, text in config.start.warnings if name == "log.dirs"]
     assert len(texts) == 1
     assert "uses only the first, /a" in texts[0]

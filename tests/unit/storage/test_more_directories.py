@@ -126,6 +126,16 @@ def test_a_known_directory_that_is_not_named_any_more_is_missing(
     again.close()
 
 
+def test_a_broker_of_a_cluster_does_not_leave_partitions_behind(
+    home: LogDir, tmp_path: Path
+) -> None:
+    open_more(home, None)
+    open_more(home, [tmp_path / "more"])
+
+    with pytest.raises(DataDirError, match=f"has partitions in {tmp_path}/more, which a broker"):
+        open_more(home, None)
+
+
 def test_without_more_directories_no_file_is_written(home: LogDir) -> None:
     open_more(home, [])
 

@@ -27,6 +27,7 @@ from broker.server.workers.policy import Action, Announce, Exit, Kill, Policy, S
 from broker.server.workers.ports import Ports, plan
 from broker.server.workers.worker import Worker
 from broker.storage.log_dir import LogDir
+from broker.storage.more_directories import open_more
 
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SIGNAL_NAMES = {int(each): each.name for each in signal.Signals}  # real-time ones have none
@@ -64,6 +65,7 @@ def run(config: Config, work: Work) -> int:
     node_ids = range(first, first + count)
     log_dir = LogDir(config.data_dir, first)
     try:
+        open_more(log_dir, config.more_dirs)
         ports = Ports(planned)
         try:
             log_dir.write_holder(ports.addresses.shared)
