@@ -273,7 +273,8 @@ def make_maintenance(
         logs.deletions.set_urgent(is_urgent=level >= Level.TRIM)
         cleaner.is_paused = level >= Level.REFUSE
 
-    disk_watch = DiskWatch(path, logs.turn, storage.opened.io_thread, apply_level, health)
+    others = [each for each in storage.log_dir.directories if each != storage.log_dir.path]
+    disk_watch = DiskWatch(path, logs.turn, storage.opened.io_thread, apply_level, health, others)
     return Maintenance(retention, cleaner, scrub, disk_watch)
 
 

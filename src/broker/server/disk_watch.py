@@ -7,7 +7,8 @@ statvfs, reserve (I/O thread) → core/maintenance/disk_space.py
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -55,8 +56,13 @@ class DiskWatch(Service):
         io_thread: IoThread,
         when_changed: Callable[[Level], None],
         health: Health,
+        others: Sequence[Path] = (),
     ) -> None:
-        """Keep what it needs; `when_changed` gets each new level, `health` also what is free."""
+        """Keep what it needs; `when_changed` gets each new level, `health` also what is free.
+
+        The level is that of the fullest disk: of `path` and of `others`, which have no reserve.
+        """
+        self._others = others
         self._health = health
         self.measure: Callable[[str], tuple[int, int, int, int]] = file_ops.space
         self._path = path
@@ -99,7 +105,7 @@ class DiskWatch(Service):
 
     @property
     def state(self) -> tuple[str, Space, int]:
-        """The data directory, the space of its disk at the last check, and its level."""
+        """The data directory, the space of the fullest disk at the last check, and its level."""
         return str(self._path), self._measured, int(self._level)
 
     def _call(self) -> None:
@@ -120,7 +126,11 @@ class DiskWatch(Service):
         self._turn.retry_full()
 
     def _measure(self) -> tuple[Space, int]:
-        return Space(*self.measure(str(self._path))), self._reserve.size()
+        spaces = [Space(*self.measure(str(self._path)))]
+        for other in self._others:
+            with suppress(StorageError, FileNotFoundError):  # its logs go offline
+                spaces.append(Space(*self.measure(str(other))))
+        return min(spaces, key=_left), self._reserve.size()
 
     def _decide(self, space: Space, reserved: int) -> Observation:
         has_failed, self._has_failed = self._has_failed, False
@@ -136,6 +146,11 @@ class DiskWatch(Service):
             self._turn.is_read_only = level >= Level.READ_ONLY
             _log_level(level, before, space)
             self._when_changed(level)
+
+
+def _left(space: Space) -> int:
+    """Return how many bytes are free above the bound of refusing records."""
+    return space.free_bytes - bound_bytes(Level.REFUSE, space.total_bytes)
 
 
 def _log_level(level: Level, before: Level, space: Space) -> None:

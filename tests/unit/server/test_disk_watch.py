@@ -10,6 +10,7 @@ from broker.core.health import Health
 from broker.core.maintenance.disk_space import Level
 from broker.core.scheduling.io_thread import IoThread
 from broker.model import limits
+from broker.model.errors import StorageError
 from broker.server.disk_watch import DiskWatch
 from broker.storage.reserve import FILE_NAME
 
@@ -131,3 +132,23 @@ def test_a_stop_removes_the_reserve(disk: Disk) -> None:
     asyncio.run(disk.watch.stop())
 
     assert disk.reserved == 0
+
+
+def test_the_level_is_that_of_the_fullest_disk(tmp_path: Path) -> None:
+    free = {tmp_path: TOTAL, tmp_path / "more": TOTAL, tmp_path / "gone": None}
+
+    def measure(path: str) -> tuple[int, int, int, int]:
+        found = free[Path(path)]
+        if found is None:
+            raise StorageError("it is gone")
+        return TOTAL, found, 0, 0
+
+    others = [tmp_path / "gone", tmp_path / "more"]
+    watch = DiskWatch(tmp_path, turn := Turn(None), IoThread(), lambda _: None, Health(), others)
+    watch.measure = measure
+
+    watch.start()
+    assert not turn.refuses_clients
+    free[tmp_path / "more"] = TOTAL * 4 // 100
+    watch.start()
+    assert turn.refuses_clients
