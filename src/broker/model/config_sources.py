@@ -73,10 +73,13 @@ def given_texts(
         if variable.startswith(_KAFKA_PREFIX) and not _SERVICE_LINK.fullmatch(variable)
     }
     if of_kafka:
-        from broker.model.kafka_environment import read_variables  # noqa: PLC0415 - rarely needed
+        # Rarely needed:
+        from broker.model.image_files import logins_in_file  # noqa: PLC0415
+        from broker.model.kafka_environment import read_variables  # noqa: PLC0415
 
         has_listeners = any(each.name == "listeners" for each in (*given, *in_command))
         given += read_variables(of_kafka, faults, ignored, has_listeners=has_listeners)
+        given = logins_in_file(of_kafka, [*given, *in_command], faults) + given
     given += _from_environment(environment, faults)
     return Sources([*given, *in_command], [*faults, *of_command], ignored, replaced)
 

@@ -7,8 +7,9 @@ Only names of listeners have - and _ in them. Two and three _ in a row stand for
 in this order for Confluent's images and in the other one for Apache's: the one that is the name of
 a listener is meant.
 
-Images read other variables, too, which are no settings of a broker. Those are ignored, and so are
-variables that resemble no setting: programs beside the broker may have them.
+Images read other variables, too. Those that name files of the broker are read as by the images
+(image_files.py); the others are ignored, and so are variables that resemble no setting: programs
+beside the broker may have them.
 """
 
 import re
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from broker.model.given import Given, environment_name, nearest_name
+from broker.model.image_files import given_by_files
 from broker.model.listener import PREFIX, SEPARATOR
 from broker.model.unused_settings import accepted_names
 
@@ -63,7 +65,10 @@ def read_variables(
             ignored.append(variable)
     if not has_listeners and not words:
         given += _listeners(given)
-    return given
+    of_files = list(given_by_files(environment, faults))
+    used = {each.origin.removeprefix("environment ") for each in of_files}
+    ignored[:] = [each for each in ignored if each not in used]
+    return given + of_files
 
 
 def _other_name(rest: str, listeners: str) -> str:

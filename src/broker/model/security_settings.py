@@ -36,11 +36,12 @@ _LISTENERS = (
 )
 
 _TLS = (
-    Setting("ssl.keystore.type", Kind.STRING, "PEM", choices=("PEM", "PKCS12"),
+    Setting("ssl.keystore.type", Kind.STRING, "PEM", choices=("PEM", "PKCS12", "JKS"),
             is_per_listener=True, is_dynamic_per_listener=True,
             kafka_default="JKS",
             doc="Format of the key store. PEM: one file with the private key (PKCS#8), the"
-                " certificate and those of intermediate authorities. PKCS12 needs the extra tls."),
+                " certificate and those of intermediate authorities. PKCS12 needs the extra tls. A"
+                " PKCS12 store may be called JKS, as keytool's are; JKS's own format is not read."),
     Setting("ssl.keystore.location", Kind.STRING, None,
             is_per_listener=True, is_dynamic_per_listener=True,
             doc="File with the broker's private key and certificates; read again when it changes."),
@@ -56,10 +57,10 @@ _TLS = (
     Setting("ssl.key.password", Kind.PASSWORD, None,
             is_per_listener=True, is_dynamic_per_listener=True,
             doc="Password of an encrypted private key."),
-    Setting("ssl.truststore.type", Kind.STRING, "PEM", choices=("PEM", "PKCS12"),
+    Setting("ssl.truststore.type", Kind.STRING, "PEM", choices=("PEM", "PKCS12", "JKS"),
             is_per_listener=True, is_dynamic_per_listener=True,
             kafka_default="JKS",
-            doc="Format of the trust store; PKCS12 needs the extra tls."),
+            doc="Format of the trust store, as that of the key store."),
     Setting("ssl.truststore.location", Kind.STRING, None,
             is_per_listener=True, is_dynamic_per_listener=True,
             doc="File with the certificates of authorities that peers' certificates are checked"

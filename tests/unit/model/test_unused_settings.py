@@ -11,8 +11,8 @@ from broker.model.unused_settings import UNUSED_SETTINGS, is_unused, unknown
 from tests.vectors.vector_files import SETTINGS, lines
 
 OF_KAFKA = {each["name"]: each["default"] for each in lines(SETTINGS, "settings")}
-# Kafka's defaults that are not possible here: Kerberos, Java's format of key stores.
-IMPOSSIBLE = {"GSSAPI", "JKS"}
+# Kafka's default that is not possible here: Kerberos.
+IMPOSSIBLE = {"GSSAPI"}
 
 
 def test_no_setting_of_this_broker_is_listed_as_unused() -> None:

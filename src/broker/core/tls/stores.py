@@ -1,5 +1,7 @@
 """Key stores and trust stores: PEM or PKCS12, in a file or in the configuration itself.
 
+Java's keytool has written PKCS12 since Java 9, and Java reads such a store as one of type JKS, too,
+which is Kafka's default: unless a store is said to be PKCS12, its first bytes tell what it is.
 A store is read as a whole, once: what is checked is what OpenSSL gets, whatever happens to the file
 meanwhile. OpenSSL takes keys from files only, so it is given one that has no name (memfd).
 """
@@ -18,6 +20,8 @@ from broker.model.errors import CodecError, ConfigError
 from broker.model.secret_file import read_certificate_file, read_secret_file
 
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_DER_SEQUENCE = b"\x30"  # a PKCS12 store begins with it, and no PEM file
+_JKS = b"\xfe\xed\xfe\xed"
 _KEY = re.compile(r"-----BEGIN (?:[A-Z]+ )?(?:ENCRYPTED )?PRIVATE KEY-----")
 
 
@@ -63,7 +67,7 @@ def read_key_store(settings: Values, where: str) -> KeyStore:
     if location is not None:
         origin = f"{where}: ssl.keystore.location={location}"
         data = read_secret_file(Path(location), f"{where}: ssl.keystore.location")
-        if settings.text("ssl.keystore.type") == "PKCS12":
+        if _is_pkcs12(settings.text("ssl.keystore.type"), data, origin):
             pem = _from_pkcs12(data, settings.text_or_none("ssl.keystore.password"), origin)
             return _key_store(origin, pem, None)
         return _key_store(origin, _text(data, origin), password)
@@ -83,13 +87,22 @@ def read_trust_store(settings: Values, where: str) -> TrustStore | None:
     if location is not None:
         origin = f"{where}: ssl.truststore.location={location}"
         data = read_certificate_file(Path(location), f"{where}: ssl.truststore.location")
-        if settings.text("ssl.truststore.type") == "PKCS12":
+        if _is_pkcs12(settings.text("ssl.truststore.type"), data, origin):
             pem = _from_pkcs12(data, settings.text_or_none("ssl.truststore.password"), origin)
             return _trust_store(origin, pem)
         return _trust_store(origin, _text(data, origin))
     given = settings.text_or_none("ssl.truststore.certificates")
     origin = f"{where}: ssl.truststore.certificates"
     return None if given is None else _trust_store(origin, _lines(given))
+
+
+def _is_pkcs12(kind: str, data: bytes, origin: str) -> bool:
+    if data.startswith(_JKS):
+        raise ConfigError(
+            f"{origin}: it has Java's old format, JKS; convert it: keytool -importkeystore"
+            " -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"
+        )
+    return kind == "PKCS12" or data.startswith(_DER_SEQUENCE)
 
 
 def _key_store(origin: str, pem: str, password: str | None) -> KeyStore:
@@ -129,9 +142,7 @@ def _text(data: bytes, origin: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ConfigError(
-            f"{origin}: it is not PEM; for PKCS12 set the type of the store"
-        ) from None
+        raise ConfigError(f"{origin}: it is neither PEM nor PKCS12") from None
 
 
 def _from_pkcs12(data: bytes, password: str | None, origin: str) -> str:

@@ -97,7 +97,12 @@ def test_keys_and_certificates_may_be_in_the_settings_themselves(
     assert server.certificate.subject == "CN=inline"
 
 
-def test_pkcs12_stores_are_read(authority: Authority, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kind", [["ssl.keystore.type=PKCS12"], ["ssl.keystore.type=JKS"], []], ids=["said", "jks", ""]
+)
+def test_pkcs12_stores_are_read_as_java_reads_them(
+    authority: Authority, tmp_path: Path, kind: list[str]
+) -> None:
     pem = authority.pem([("CN", "p12")])
     key = serialization.load_pem_private_key(pem, None)
     assert isinstance(key, EllipticCurvePrivateKey)
@@ -106,7 +111,7 @@ def test_pkcs12_stores_are_read(authority: Authority, tmp_path: Path) -> None:
         b"one", key, certificate, None, serialization.BestAvailableEncryption(b"pw")
     )
     write_private(tmp_path / "store.p12", store)
-    given = [f"ssl.keystore.location={tmp_path}/store.p12", "ssl.keystore.type=PKCS12"]
+    given = [f"ssl.keystore.location={tmp_path}/store.p12", *kind]
 
     assert made(*given, "ssl.keystore.password=pw").certificate.subject == "CN=p12"
     with pytest.raises(ConfigError, match="another password"):
@@ -117,7 +122,9 @@ def test_pkcs12_stores_are_read(authority: Authority, tmp_path: Path) -> None:
     ("content", "reason"),
     [
         (b"", "there is no certificate"),
-        (b"\xff\xfe\x00", "not PEM"),
+        (b"\xff\xfe\x00", "neither PEM nor PKCS12"),
+        (b"\xfe\xed\xfe\xed\x00\x00\x00\x02", "keytool -importkeystore"),
+        (b"\x30\x80", "not a PKCS12 store"),
         (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "no private key"),
         (
             (
