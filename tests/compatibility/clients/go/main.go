@@ -1,5 +1,5 @@
 // Clients written in Go, asked for the same things: LIBRARY admin|group ADDRESS TOPIC, or a load on a
-// cluster (load.go), or a client with TLS and a login (secured.go).
+// cluster (load.go), or a client with TLS and a login (secured.go), or a tool's work (tools.go).
 //
 // What they saw is printed as lines name=value, the same ones for every library.
 package main
@@ -52,6 +52,8 @@ func main() {
 		admin(ctx, client, topic)
 	case "group":
 		group(ctx, client, topic)
+	case "watch", "operate":
+		runTool(ctx, client.(tool), os.Args[2], topic)
 	}
 }
 
