@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, Producer
 
 from tests.support.authority import Authority
 from tests.support.broker_process import BrokerProcess, held_port
+from tests.support.private_file import write_private
 
 pytestmark = pytest.mark.client
 
@@ -180,6 +181,33 @@ BITNAMI = {
     "ALLOW_PLAINTEXT_LISTENER": "yes",
 }
 
+# What Confluent's examples for TLS and logins set; the files are in /etc/kafka/secrets there.
+SECURED = {
+    "KAFKA_NODE_ID": "1",
+    "KAFKA_PROCESS_ROLES": "broker,controller",
+    "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
+    "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+    "KAFKA_LISTENERS": "SASL_SSL://0.0.0.0:9092,CONTROLLER://localhost:9093",
+    "KAFKA_ADVERTISED_LISTENERS": "SASL_SSL://localhost:9092",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:SASL_SSL,SASL_SSL:SASL_SSL",
+    "KAFKA_INTER_BROKER_LISTENER_NAME": "SASL_SSL",
+    "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN",
+    "KAFKA_SASL_MECHANISM_INTER_BROKER_PROTOCOL": "PLAIN",
+    "KAFKA_SSL_KEYSTORE_FILENAME": "{secrets}/kafka.server.keystore.jks",
+    "KAFKA_SSL_KEYSTORE_CREDENTIALS": "{secrets}/keystore_creds",
+    "KAFKA_SSL_KEY_CREDENTIALS": "{secrets}/keystore_creds",
+    "KAFKA_OPTS": "-Djava.security.auth.login.config={secrets}/kafka_server_jaas.conf",
+    "KAFKA_LOG_DIRS": "/var/lib/kafka/data",
+}
+LOGINS = b"""KafkaServer {
+   org.apache.kafka.common.security.plain.PlainLoginModule required
+   username="broker"
+   password="its secret"
+   user_broker="its secret"
+   user_alice="her secret";
+};
+"""
+
 
 class KafkaConfigured(BrokerProcess):
     """A broker process with a configuration for Kafka, on a port and in a folder of its own."""
@@ -232,9 +260,10 @@ def configured(tmp_path: Path) -> Iterator[KafkaConfigured]:
         broker.check()
 
 
-def assert_serves(broker: KafkaConfigured) -> None:
-    """Produce to the broker and consume in a group."""
+def assert_serves(broker: KafkaConfigured, **security: str) -> None:
+    """Produce to the broker and consume in a group, with these settings of librdkafka's."""
     bootstrap = {"bootstrap.servers": f"localhost:{broker.port}"}
+    bootstrap |= {name.replace("_", "."): value for name, value in security.items()}
     producer = Producer(bootstrap)
     producer.produce("greetings", b"hello")
     assert producer.flush(30) == 0
@@ -293,6 +322,29 @@ def test_the_file_of_a_broker_without_a_controller_starts_alone_with_a_warning(
 
     assert_serves(configured)
     assert "have the same polylog.metadata.store" in configured.stderr()
+
+
+def test_the_images_variables_for_tls_and_logins_start_a_broker_that_has_both(
+    configured: KafkaConfigured, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path / "ca")
+    authority.pkcs12_store(tmp_path / "kafka.server.keystore.jks", "broker", b"secret")
+    write_private(tmp_path / "keystore_creds", b"secret\n")
+    write_private(tmp_path / "kafka_server_jaas.conf", LOGINS)
+    secured = {name: text.replace("{secrets}", str(tmp_path)) for name, text in SECURED.items()}
+    configured.with_variables(secured)
+
+    configured.start()
+
+    assert_serves(
+        configured,
+        security_protocol="SASL_SSL",
+        ssl_ca_location=str(authority.file),
+        sasl_mechanism="PLAIN",
+        sasl_username="alice",
+        sasl_password="her secret",
+    )
+    assert "KAFKA_SSL_KEYSTORE_FILENAME" not in configured.stderr()
 
 
 def test_strimzis_file_starts_with_secrets_from_another_file(

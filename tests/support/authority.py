@@ -8,6 +8,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
 from tests.support.private_file import write_private
@@ -57,6 +58,16 @@ class Authority:
         path = self.folder / f"{name}.pem"
         pem = self.pem(subject or [("CN", name)], hosts, days, is_rsa, password)
         return write_private(path, pem)
+
+    def pkcs12_store(self, path: Path, name: str, password: bytes) -> Path:
+        """Write a store as keytool makes it, a key and its certificate, and return its path."""
+        pem = self.pem([("CN", name)])
+        key = serialization.load_pem_private_key(pem, None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        certificate = x509.load_pem_x509_certificate(pem[pem.index(b"-----BEGIN CERTIFICATE") :])
+        encryption = serialization.BestAvailableEncryption(password)
+        store = pkcs12.serialize_key_and_certificates(b"one", key, certificate, None, encryption)
+        return write_private(path, store)
 
     def pem(
         self,

@@ -4,10 +4,6 @@ import ssl
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-from cryptography.hazmat.primitives.serialization import pkcs12
-from cryptography.x509 import load_pem_x509_certificate
 
 from broker.core.tls.contexts import Secured, secured
 from broker.model.config import load
@@ -103,14 +99,7 @@ def test_keys_and_certificates_may_be_in_the_settings_themselves(
 def test_pkcs12_stores_are_read_as_java_reads_them(
     authority: Authority, tmp_path: Path, kind: list[str]
 ) -> None:
-    pem = authority.pem([("CN", "p12")])
-    key = serialization.load_pem_private_key(pem, None)
-    assert isinstance(key, EllipticCurvePrivateKey)
-    certificate = load_pem_x509_certificate(pem[pem.index(b"-----BEGIN CERTIFICATE") :])
-    store = pkcs12.serialize_key_and_certificates(
-        b"one", key, certificate, None, serialization.BestAvailableEncryption(b"pw")
-    )
-    write_private(tmp_path / "store.p12", store)
+    authority.pkcs12_store(tmp_path / "store.p12", "p12", b"pw")
     given = [f"ssl.keystore.location={tmp_path}/store.p12", *kind]
 
     assert made(*given, "ssl.keystore.password=pw").certificate.subject == "CN=p12"
