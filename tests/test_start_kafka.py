@@ -331,8 +331,10 @@ def test_the_images_variables_for_tls_and_logins_start_a_broker_that_has_both(
     authority.pkcs12_store(tmp_path / "kafka.server.keystore.jks", "broker", b"secret")
     write_private(tmp_path / "keystore_creds", b"secret\n")
     write_private(tmp_path / "kafka_server_jaas.conf", LOGINS)
-    secured = {name: text.replace("{secrets}", str(tmp_path)) for name, text in SECURED.items()}
-    configured.with_variables(secured)
+    configured.with_variables(SECURED)
+    for name in SECURED:
+        text = configured.environment[name].replace("{secrets}", str(tmp_path))
+        configured.environment[name] = text
 
     configured.start()
 
