@@ -63,7 +63,9 @@ class Release:
         return POM.format("".join(DEPENDENCY.format(*names) for names in wanted))
 
 
-NEWEST = Release("4.3.1", ("kafka_2.13", "kafka-tools", "kafka-streams", "connect-file"))
+NEWEST = Release(
+    "4.3.1", ("kafka_2.13", "kafka-tools", "kafka-streams", "connect-file", "connect-mirror")
+)
 # The last line of clients before Kafka 4: most Java programs have one of these.
 OLDER = Release("3.9.1", ("kafka-clients",))
 
