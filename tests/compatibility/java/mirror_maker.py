@@ -1,6 +1,6 @@
-"""MirrorMaker 2 in its own process, as connect-mirror-maker.sh runs it: from one cluster to another.
+"""MirrorMaker 2 in its own process, as connect-mirror-maker.sh runs it: from cluster to cluster.
 
-It keeps its state at the target, and what offsets correspond to each other in a topic of the source.
+It keeps its state at the target, and in a topic of the source which offsets correspond.
 """
 
 import signal

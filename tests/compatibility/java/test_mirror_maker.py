@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from tests.compatibility.committed import ARRIVAL_TIMEOUT_S
+from tests.compatibility.committed import ARRIVAL_TIMEOUT_S, committed
 from tests.compatibility.java.mirror_maker import MirrorMaker
 from tests.compatibility.java.tools import JavaTools
 from tests.support.broker_process import BrokerProcess, wait_until
@@ -67,22 +67,10 @@ def copied(message: Message) -> Copied:
 
 
 def records(broker: BrokerProcess, topic: str) -> set[Copied]:
-    """Return all records of a topic that is there."""
-    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "-"})
-    found = set()
-    try:
-        for partition in range(PARTITIONS):
-            at = TopicPartition(topic, partition, 0)
-            end = consumer.get_watermark_offsets(at, timeout=60)[1]
-            consumer.assign([at])
-            while sum(each.partition == partition for each in found) < end:
-                message = consumer.poll(60)
-                assert message is not None
-                assert message.error() is None, message.error()
-                found.add(copied(message))
-    finally:
-        consumer.close()
-    return found
+    """Return all records of a topic that has as many as were produced."""
+    read = committed(broker.address, topic, at_least=2 * RECORDS, partitions=PARTITIONS)
+    assert len(read) == 2 * RECORDS
+    return set(map(copied, read))
 
 
 def arrived(broker: BrokerProcess) -> int:
@@ -98,7 +86,7 @@ def arrived(broker: BrokerProcess) -> int:
         consumer.close()
 
 
-def committed(broker: BrokerProcess, topic: str) -> list[int]:
+def offsets_of_group(broker: BrokerProcess, topic: str) -> list[int]:
     """Return the offsets that the group has committed."""
     consumer = Consumer({"bootstrap.servers": broker.address, "group.id": GROUP})
     try:
@@ -142,7 +130,7 @@ def test_mirror_maker_copies_records_settings_and_offsets_of_groups_and_repeats_
     AdminClient({"bootstrap.servers": source.address}).create_topics([new])[TOPIC].result(60)
     produce(source, 0)
     read_and_commit(source)
-    mirror = MirrorMaker(tmp_path, java, source, target, TOPIC, GROUP)
+    mirror = MirrorMaker(tmp_path, java, source, target, topics=TOPIC, groups=GROUP)
 
     def wait_for(condition: Callable[[], bool], what: str) -> None:
         wait_until(lambda: mirror.is_alive() and condition(), what, ARRIVAL_TIMEOUT_S)
@@ -150,7 +138,7 @@ def test_mirror_maker_copies_records_settings_and_offsets_of_groups_and_repeats_
     with mirror:
         wait_for(lambda: arrived(target) == RECORDS, "the records are copied")
         wait_for(
-            lambda: committed(target, MIRRORED) == [RECORDS // PARTITIONS] * PARTITIONS,
+            lambda: offsets_of_group(target, MIRRORED) == [RECORDS // PARTITIONS] * PARTITIONS,
             "the group's offsets are translated",
         )
         resource = ConfigResource(ResourceType.TOPIC, TOPIC, {"retention.ms": RETENTION_MS})
