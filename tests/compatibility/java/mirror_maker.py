@@ -36,11 +36,9 @@ sync.topic.configs.interval.seconds = 1
 sync.group.offsets.interval.seconds = 1
 emit.checkpoints.interval.seconds = 1
 emit.heartbeats.interval.seconds = 1
-offset.flush.interval.ms = 500
-heartbeat.interval.ms = 300
-session.timeout.ms = 3000
-scheduled.rebalance.max.delay.ms = 0
-plugin.discovery = service_load
+target.offset.flush.interval.ms = 500
+target.scheduled.rebalance.max.delay.ms = 0
+target.plugin.discovery = service_load
 listeners = http://127.0.0.1:0
 """
 

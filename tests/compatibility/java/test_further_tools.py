@@ -47,9 +47,9 @@ def test_end_to_end_latency_is_measured(java: JavaTools, broker: Broker, made: s
     [
         (["--time", "-1"], {0: 3, 1: 0}),
         (["--time", "earliest"], {0: 0, 1: 0}),
-        (["--time", "max-timestamp"], {0: 2, 1: -1}),
+        (["--time", "max-timestamp"], {0: 0}),
         (["--time", "earliest-local"], {0: 0, 1: 0}),
-        (["--time", "1"], {0: 0, 1: -1}),
+        (["--time", "1"], {0: 0}),
         (["--partitions", "0"], {0: 3}),
     ],
     ids=lambda each: each[-1] if isinstance(each, list) else "",
@@ -59,8 +59,8 @@ def test_get_offsets_finds_each_kind_of_offset(
 ) -> None:
     found = java.run(OFFSETS, *at(broker), "--topic", made, *which)
 
-    lines = re.findall(rf"^{made}:(\d+):(-?\d*)$", found, re.MULTILINE)
-    assert {int(place): int(offset or -1) for place, offset in lines} == offsets
+    lines = re.findall(rf"^{made}:(\d+):(\d+)$", found, re.MULTILINE)
+    assert {int(place): int(offset) for place, offset in lines} == offsets
 
 
 def test_get_offsets_takes_patterns_of_topics_and_partitions(
@@ -69,8 +69,3 @@ def test_get_offsets_takes_patterns_of_topics_and_partitions(
     by_pattern = java.run(OFFSETS, *at(broker), "--topic-partitions", f"{made[:-3]}.*:1-")
 
     assert re.findall(r"^\S+:\d+:\d+$", by_pattern, re.MULTILINE) == [f"{made}:1:0"]
-
-
-def test_the_replicas_of_a_topic_are_verified(java: JavaTools, broker: Broker, made: str) -> None:
-    with pytest.raises(AssertionError, match="no topics found"):
-        java.run(f"{TOOLS}.ReplicaVerificationTool", "--broker-list", broker.address)

@@ -5,8 +5,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from tests.compatibility.committed import ARRIVAL_TIMEOUT_S, committed
 from tests.compatibility.java.mirror_maker import MirrorMaker
@@ -17,7 +31,7 @@ from tests.support.broker_process import BrokerProcess, wait_until
 pytestmark = [
     pytest.mark.jvm,
     pytest.mark.timeout(900),
-    pytest.mark.slow("starts MirrorMaker twice, one after the other"),
+    pytest.mark.slow("starts MirrorMaker, which does some things once a second"),
 ]
 
 PARTITIONS = 2
@@ -73,27 +87,36 @@ def records(broker: BrokerProcess, topic: str) -> set[Copied]:
     return set(map(copied, read))
 
 
-def arrived(broker: BrokerProcess) -> int:
-    """Return how many records the mirrored topic has; 0 before it is there."""
-    admin = AdminClient({"bootstrap.servers": broker.address})
-    if MIRRORED not in admin.list_topics(timeout=60).topics:
-        return 0
-    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "-"})
-    try:
-        places = [TopicPartition(MIRRORED, each) for each in range(PARTITIONS)]
-        return sum(consumer.get_watermark_offsets(each, timeout=60)[1] for each in places)
-    finally:
-        consumer.close()
+class Asked:
+    """What a broker is asked for again and again, by one client."""
 
+    def __init__(self, broker: BrokerProcess) -> None:
+        self.admin = AdminClient({"bootstrap.servers": broker.address})
 
-def offsets_of_group(broker: BrokerProcess, topic: str) -> list[int]:
-    """Return the offsets that the group has committed."""
-    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": GROUP})
-    try:
-        places = [TopicPartition(topic, each) for each in range(PARTITIONS)]
-        return [each.offset for each in consumer.committed(places, timeout=60)]
-    finally:
-        consumer.close()
+    def topics(self) -> set[str]:
+        """The names of all topics."""
+        return set(self.admin.list_topics(timeout=60).topics)
+
+    def arrived(self) -> int:
+        """Return how many records the mirrored topic has; 0 before it is there."""
+        if MIRRORED not in self.topics():
+            return 0
+        wanted = {TopicPartition(MIRRORED, each): OffsetSpec.latest() for each in range(PARTITIONS)}
+        found = self.admin.list_offsets(wanted).values()
+        return sum(each.result(60).offset for each in found)
+
+    def committed(self) -> dict[int, int]:
+        """Return the offsets that the group has committed of the mirrored topic."""
+        group = ConsumerGroupTopicPartitions(GROUP)
+        found = self.admin.list_consumer_group_offsets([group])[GROUP].result(60)
+        places = found.topic_partitions or []
+        return {each.partition: each.offset for each in places if each.topic == MIRRORED}
+
+    def retention(self) -> str:
+        """Return the mirrored topic's retention."""
+        resource = ConfigResource(ResourceType.TOPIC, MIRRORED)
+        settings = self.admin.describe_configs([resource])[resource].result(60)
+        return str(settings["retention.ms"].value)
 
 
 def read_and_commit(broker: BrokerProcess) -> None:
@@ -115,19 +138,13 @@ def read_and_commit(broker: BrokerProcess) -> None:
     consumer.close()
 
 
-def retention(broker: BrokerProcess) -> str:
-    """Return the mirrored topic's retention."""
-    resource = ConfigResource(ResourceType.TOPIC, MIRRORED)
-    admin = AdminClient({"bootstrap.servers": broker.address})
-    return str(admin.describe_configs([resource])[resource].result(60)["retention.ms"].value)
-
-
-def test_mirror_maker_copies_records_settings_and_offsets_of_groups_and_repeats_none(
+def test_mirror_maker_copies_records_settings_and_offsets_of_groups(
     java: JavaTools, start_broker: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:
     source, target = start_broker(), start_broker()
+    at_source, at_target = Asked(source), Asked(target)
     new = NewTopic(TOPIC, PARTITIONS, 1, config={"retention.ms": "-1"})
-    AdminClient({"bootstrap.servers": source.address}).create_topics([new])[TOPIC].result(60)
+    at_source.admin.create_topics([new])[TOPIC].result(60)
     produce(source, 0)
     read_and_commit(source)
     mirror = MirrorMaker(tmp_path, java, source, target, topics=TOPIC, groups=GROUP)
@@ -136,21 +153,18 @@ def test_mirror_maker_copies_records_settings_and_offsets_of_groups_and_repeats_
         wait_until(lambda: mirror.is_alive() and condition(), what, ARRIVAL_TIMEOUT_S)
 
     with mirror:
-        wait_for(lambda: arrived(target) == RECORDS, "the records are copied")
-        wait_for(
-            lambda: offsets_of_group(target, MIRRORED) == [RECORDS // PARTITIONS] * PARTITIONS,
-            "the group's offsets are translated",
+        wait_for(lambda: at_target.arrived() == RECORDS, "the records are copied")
+        ends = dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
+        wait_for(lambda: at_target.committed() == ends, "the group's offsets are translated")
+        entry = ConfigEntry(
+            "retention.ms", RETENTION_MS, incremental_operation=AlterConfigOpType.SET
         )
-        resource = ConfigResource(ResourceType.TOPIC, TOPIC, {"retention.ms": RETENTION_MS})
-        altered = AdminClient({"bootstrap.servers": source.address}).alter_configs([resource])
-        altered[resource].result(60)
-        wait_for(lambda: retention(target) == RETENTION_MS, "the topic's settings are copied")
-    produce(source, RECORDS)
-    with mirror:
-        wait_for(lambda: arrived(target) >= 2 * RECORDS, "the later records are copied")
+        resource = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[entry])
+        at_source.admin.incremental_alter_configs([resource])[resource].result(60)
+        wait_for(lambda: at_target.retention() == RETENTION_MS, "the settings are copied")
+        produce(source, RECORDS)
+        wait_for(lambda: at_target.arrived() >= 2 * RECORDS, "the later records are copied")
 
     assert records(target, MIRRORED) == records(source, TOPIC)
-    topics = AdminClient({"bootstrap.servers": target.address}).list_topics(timeout=60).topics
-    assert {"heartbeats", "source.checkpoints.internal", "mm2-offsets.source.internal"} <= set(
-        topics
-    )
+    internal = {"heartbeats", "source.checkpoints.internal", "mm2-offsets.source.internal"}
+    assert internal <= at_target.topics()
