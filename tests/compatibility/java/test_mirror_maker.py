@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import (
@@ -10,7 +11,6 @@ from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     Message,
     Producer,
-    TopicPartition,
 )
 from confluent_kafka.admin import (
     AdminClient,
@@ -18,7 +18,6 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     NewTopic,
-    OffsetSpec,
     ResourceType,
 )
 
@@ -26,6 +25,8 @@ from tests.compatibility.committed import ARRIVAL_TIMEOUT_S, committed
 from tests.compatibility.java.mirror_maker import MirrorMaker
 from tests.compatibility.java.tools import JavaTools
 from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.wire_client import WireClient
+from tests.support.wire_requests import end_offset
 
 # The first run may fetch the jars.
 pytestmark = [
@@ -72,10 +73,11 @@ def produce(broker: BrokerProcess, first: int) -> None:
 
 def copied(message: Message) -> Copied:
     """Return what a copy has to have."""
-    partition, offset, headers = message.partition(), message.offset(), message.headers()
+    partition, offset = message.partition(), message.offset()
+    headers: Any = message.headers() or ()
     assert partition is not None
     assert offset is not None
-    told = tuple((name, bytes(value)) for name, value in headers or [])
+    told = tuple((name, bytes(value)) for name, value in headers)
     time = message.timestamp()[1]
     return Copied(partition, offset, message.key(), message.value(), told, time)
 
@@ -91,6 +93,7 @@ class Asked:
     """What a broker is asked for again and again, by one client."""
 
     def __init__(self, broker: BrokerProcess) -> None:
+        self.address = broker.address
         self.admin = AdminClient({"bootstrap.servers": broker.address})
 
     def topics(self) -> set[str]:
@@ -101,9 +104,8 @@ class Asked:
         """Return how many records the mirrored topic has; 0 before it is there."""
         if MIRRORED not in self.topics():
             return 0
-        wanted = {TopicPartition(MIRRORED, each): OffsetSpec.latest() for each in range(PARTITIONS)}
-        found = self.admin.list_offsets(wanted).values()
-        return sum(each.result(60).offset for each in found)
+        with WireClient(self.address) as client:
+            return sum(end_offset(client, MIRRORED, each) for each in range(PARTITIONS))
 
     def committed(self) -> dict[int, int]:
         """Return the offsets that the group has committed of the mirrored topic."""
