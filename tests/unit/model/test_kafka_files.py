@@ -173,6 +173,36 @@ def test_a_number_that_kafka_could_not_read_either_is_refused() -> None:
         load(["group.max.size=2147483648"])
 
 
+# What Strimzi's operator adds for Cruise Control, metrics, quotas and tiered storage.
+OF_PLUGINS = """\
+cruise.control.metrics.topic=strimzi.cruisecontrol.metrics
+cruise.control.metrics.reporter.bootstrap.servers=my-cluster-kafka-brokers:9091
+cruise.control.metrics.reporter.ssl.keystore.key=${strimzisecrets:ns/pod:pod.key}
+cruise.control.metrics.topic.auto.create=true
+prometheus.metrics.reporter.listener=http://:9404
+prometheus.metrics.reporter.allowlist=.*
+kafka.metrics.reporters=io.strimzi.kafka.metrics.prometheus.ServerYammerMetricsReporter
+metric.reporters=org.apache.kafka.common.metrics.JmxReporter
+metadata.log.dir=/var/lib/kafka/data-1/kafka-log0
+principal.builder.class=io.strimzi.kafka.oauth.server.OAuthKafkaPrincipalBuilder
+client.quota.callback.class=io.strimzi.kafka.quotas.StaticQuotaCallback
+client.quota.callback.static.kafka.admin.bootstrap.servers=my-cluster-kafka-brokers:9091
+remote.log.storage.system.enable=true
+remote.log.metadata.manager.impl.prefix=rlmm.config.
+rlmm.config.remote.log.metadata.common.client.security.protocol=SSL
+remote.log.storage.manager.class.name=io.example.Storage
+rsm.config.storage.bucket.name=bucket
+"""
+
+
+def test_what_strimzi_adds_for_plug_ins_is_known_and_has_no_effect(tmp_path: Path) -> None:
+    config = load_text(tmp_path, OF_PLUGINS)
+
+    names = {line.partition("=")[0] for line in OF_PLUGINS.splitlines()}
+    assert set(config.start.not_used) == names
+    assert not set(config.start.origins) & names
+
+
 PROVIDERS = (
     "config.providers=env,file,dir,other\n"
     f"config.providers.env.class={ENVIRONMENT}\n"
