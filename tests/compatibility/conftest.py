@@ -7,6 +7,7 @@ cursus/ rustlog/ v1/   the other protocols, and programs that use them as their 
 all_protocols/   records and groups that several protocols share
 operation/       settings, retention, compaction
 faults/          kill -9, disks that fail or are full, damaged files, clock steps
+tools/           kcat, and what exporters and command line tools in Go ask for
 limits/          memory, descriptors and log lines under clients that ask for too much
 
 What several of these folders use is beside this file.
