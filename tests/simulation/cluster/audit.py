@@ -12,6 +12,8 @@ by nobody but itself, with its successor
 a controller that is not in office changes nothing
 an enlargement changes nothing for the partitions that a topic had
 a deleted topic is not forgotten while a broker may have its folders
+no broker begins to count for a disk that was lost before, if only those that are not registered
+lose theirs
 at every moment
 at most one broker believes that it serves a partition, by its own clock
 what is acknowledged begins with what was acknowledged before
@@ -88,7 +90,10 @@ class Audit:
         self._topic_settings = TopicSettings(self.image, lambda: settings.defaults)
         self._is_shared = settings.is_shared
         self._disks = disks
-        self._registered: dict[int, Claim] = {}  # by each broker's last registration
+        self._registered: dict[int, Claim] = {}  # by each broker's last registration that counts
+        self._epochs: dict[int, int] = {}  # of those
+        # Whether a disk is lost only while its broker is not registered.
+        self.is_lost_unregistered = False
         self._claims: dict[Item, dict[int, Claim]] = {}  # with which it became a member
         self._acknowledged: dict[Item, list[Entry]] = {}
         self.configured: set[str] = set()  # topics whose min.insync.replicas somebody has changed
@@ -181,13 +186,17 @@ class Audit:
     def _note_disks(self, delta: Delta) -> None:
         image = self.image
         for broker_id in delta.brokers & image.brokers.keys():
-            if image.brokers[broker_id].epoch == image.revision:
-                since = image.brokers[broker_id].intact_since
-                if broker_id in self._registered and since == image.revision:
-                    self.emptied.add(broker_id)
-                # Its process may have been killed, and the disk lost, before this arrived here.
-                process, _, _ = image.brokers[broker_id].registration.incarnation.rpartition(".")
-                self._registered[broker_id] = Claim(self.processes[process], since)
+            broker = image.brokers[broker_id]
+            if broker.epoch == self._epochs.get(broker_id):
+                continue
+            if broker_id in self._registered and broker.intact_since == broker.epoch:
+                self.emptied.add(broker_id)
+            # Its process may have been killed, and the disk lost, before this arrived here.
+            process, _, _ = broker.registration.incarnation.rpartition(".")
+            claim = Claim(self.processes[process], broker.intact_since)
+            if self.is_lost_unregistered and claim.disk is not self._disks[broker_id]:
+                raise Violation(f"broker {broker_id} counts, and has lost its disk before")
+            self._registered[broker_id], self._epochs[broker_id] = claim, broker.epoch
         for topic_id in delta.topics:
             self._place(topic_id)
 
@@ -388,7 +397,7 @@ class Audit:
 
 
 def _check_same(name: str, image: ClusterImage, stored: ClusterImage) -> None:
-    for part in ("revision", "brokers", "controller", "topics", "stored", "deleted"):
+    for part in ("revision", "brokers", "fenced", "controller", "topics", "stored", "deleted"):
         if getattr(image, part) != getattr(stored, part):
             raise Violation(f"the image of {name} differs in its {part}")
     if image.counts.leaders != stored.counts.leaders:

@@ -76,9 +76,6 @@ class ReplicationAudit:
         self._leaders: dict[tuple[Item, int], str] = {}  # processes, by epoch
         self.losses: dict[Item, int] = defaultdict(int)  # by unclean elections
         self.lost_count = 0  # records that were committed
-        # Partitions whose leader was elected for a registration that was made late, by a process
-        # that was dead, and its disk lost, by then.
-        self.late: set[Item] = set()
         self._unclean: dict[Item, int] = defaultdict(int)  # the epoch of the last such election
         # What was committed before one of them, by place.
         self._known: dict[Item, dict[tuple[int, int], Stored]] = defaultdict(dict)
@@ -286,8 +283,6 @@ class ReplicationAudit:
         is_begun = state.leader_epoch != before.leader_epoch
         is_elected = leader != NO_LEADER and is_begun and not is_removal
         if is_elected and self._is_unclean(item, leader, before):
-            if leader in before.isr + before.elr:
-                self.late.add(item)
             self._lose(item, state)
         self.wiped[item].difference_update(each for each in state.isr if each not in before.isr)
         for each in {*state.isr, leader} - {NO_LEADER} - self.wiped[item]:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker.core.cluster import election, eligibility
+from broker.core.cluster import election, eligibility, records
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.records import NO_LEADER, PartitionState
@@ -272,6 +272,11 @@ def _lose_records_silently(patch: Patch) -> None:
     patch.setattr(intact.Intact, "lost", lambda _: None)
 
 
+def _count_registrations_at_once(patch: Patch) -> None:
+    value = records.registration_value
+    patch.setattr(records, "registration_value", lambda each: value(each._replace(is_fenced=False)))
+
+
 def _elect_any_replica(patch: Patch) -> None:
     def live(found: Known) -> list[int]:
         return [each for each in found.state.replicas if each in found.brokers]
@@ -403,6 +408,7 @@ MUTATIONS = {
     "who has lost its disk counts": _of_cluster("members that were emptied count", 4),
     "absent members are forgotten": _of_cluster("absent members are named anew", 3, WIPED),
     "a wiped disk is intact": Mutation(_keep_intact_since, 4),
+    "a late registration counts at once": Mutation(_count_registrations_at_once, 0, WIPED),
     "a broker that has lost records tells nobody": Mutation(_lose_records_silently, 6),
     "damaged records stay in a copy": Mutation(_keep_what_is_damaged, 5, DAMAGED),
     "any live replica is elected": Mutation(_elect_any_replica, 1),

@@ -96,6 +96,7 @@ class ReplicationSimulation:
         self._disks = disks
         self.disks: defaultdict[int, Disk] = defaultdict(Disk)  # what the cluster's audit knows
         self.audit = Audit(lambda: self.brokers, self.disks, self.settings)
+        self.audit.is_lost_unregistered = True
         self.store = SimulatedStore(rng, self.time, self.audit)
         self.network = Network(rng, self.time)
         self.lost_id = 0
@@ -153,7 +154,6 @@ class ReplicationSimulation:
         self._heal()
         for end_ms in range(FAULTS_MS + LOOK_MS, FAULTS_MS + SETTLE_MS, LOOK_MS):
             self.time.run_until(end_ms)
-            self._elect_any()
             if end_ms >= FAULTS_MS + 2_000 and self.lost_id and not self._is_lost:
                 self._lose()
             if end_ms >= FAULTS_MS + 5_000:
@@ -178,21 +178,6 @@ class ReplicationSimulation:
                 broker.process.resume()
         for broker_id in self.storages:
             self._start_unless_running(broker_id)
-
-    def _elect_any(self) -> None:
-        """Do what an operator has to where nobody can be elected, after a late registration.
-
-        A member outlived the others, and was killed while it registered; its disk was lost; the
-        store made it the only member then.
-        """
-        for item in self.replicas.late:
-            state = self.audit.image.state(*item)
-            assert state is not None
-            usable = [each for each in self.brokers if each.is_usable]
-            if usable and not state.isr + state.elr and state.leader == NO_LEADER:
-                self.note(f"{usable[0].name} elects any replica of {item}")
-                self.audit.forced.add(item)
-                Task(usable[0].changes.elect_unclean([item]), self.time.answer())
 
     def _lose(self) -> None:
         """Let a broker fail for good, once all have everything and are there."""
@@ -351,7 +336,8 @@ class ReplicationSimulation:
 
         Or, unless it is the whole one, let its disk lose records that were synced.
         """
-        if broker_id in self.audit.image.brokers:
+        image = self.audit.image
+        if broker_id in image.brokers or broker_id in image.fenced:
             self.time.after(100, lambda: self._wipe(broker_id, is_whole=is_whole))
             return
         if self._may_wipe(broker_id):

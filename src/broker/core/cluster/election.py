@@ -2,6 +2,8 @@
 
     the leader    other members of the ISR    next
     runs          any                         itself; a successor that cannot lead is cleared
+    is fenced     any                         no change: a broker of a release that does not know
+                                              of that has elected it, and it may serve soon
     drains        one runs                    itself, with that one as successor
     drains        none runs                   itself
     has failed    one runs                    that one, in the order of the replicas
@@ -63,6 +65,8 @@ def next_state(
             that is not known.
     """
     state = found.state
+    if _is_leader_fenced(found):
+        return None
     if has_leader(found):
         if others is None and _is_settled(found):
             return None
@@ -136,6 +140,11 @@ def give_up(
 def has_leader(found: Known) -> bool:
     """Return whether the incarnation that was elected is registered."""
     broker = found.brokers.get(found.state.leader)
+    return broker is not None and broker.epoch == found.state.broker_epoch
+
+
+def _is_leader_fenced(found: Known) -> bool:
+    broker = found.fenced.get(found.state.leader)
     return broker is not None and broker.epoch == found.state.broker_epoch
 
 

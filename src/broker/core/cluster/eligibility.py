@@ -1,7 +1,7 @@
 """Which members of an ISR or ELR may be relied on: those that have every acknowledged record.
 
     a member                                      it is     what becomes of it
-    not registered                                absent    it may come back, with or without a disk
+    not registered, or fenced                     absent    it may come back, with or without a disk
     registered, its directory intact since the    counting  it may be elected, and stays a member
     revision as of which the state names it
     registered, its directory intact since later  lost      it is removed by the next write of the
@@ -13,7 +13,8 @@ guard that the member was registered in the incarnation that the writer knew: it
 between its registration and that revision. A member that was not registered then may have lost its
 disk and registered before, without the writer's knowledge; so the state keeps as of which earlier
 revision it is named (`PartitionState.absent`). The guard of such a write is that the member is
-still not registered. A partition without a key names its members as of their placement.
+still not registered, or still fenced. A partition without a key names its members as of their
+placement.
 
 `intact_since` of a registration is a revision, too: since when the broker's directory has
 everything that it had acknowledged. A restart keeps it, so all brokers may be killed at once and
@@ -30,7 +31,9 @@ from broker.core.cluster import records
 from broker.core.cluster.image import ClusterImage, LiveBroker
 from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState, Replicas
 from broker.core.cluster.writes import Change, Item
-from broker.storage.metadata import Absent, CreatedAt, Guard, Put
+from broker.storage.metadata import Absent, CreatedAt, Guard, Put, Unchanged
+
+_NOBODY: Mapping[int, LiveBroker] = {}
 
 
 class Known(NamedTuple):
@@ -39,6 +42,7 @@ class Known(NamedTuple):
     state: PartitionState
     revision: int  # as of which the state names those that are not `absent`
     brokers: Mapping[int, LiveBroker]
+    fenced: Mapping[int, LiveBroker] = _NOBODY  # registered, and not counting yet
 
     def counts(self, broker_id: int) -> bool:
         """Return whether a member of the ISR or ELR is registered and has lost nothing."""
@@ -111,7 +115,14 @@ class Known(NamedTuple):
         members = changed.isr + changed.elr
         if changed.leader != NO_LEADER and changed.leader not in members:
             members += (changed.leader,)
-        return [_guard(each, self.brokers.get(each)) for each in members]
+        return [self._guard(each) for each in members]
+
+    def _guard(self, broker_id: int) -> Guard:
+        key, broker = records.broker_key(broker_id), self.brokers.get(broker_id)
+        if broker is not None:
+            return CreatedAt(key, broker.epoch)
+        fenced = self.fenced.get(broker_id)
+        return Absent(key) if fenced is None else Unchanged(key, fenced.mod_revision)
 
     def _as_of(self, broker_id: int) -> int:
         for member, revision in self.state.absent:
@@ -125,7 +136,7 @@ def known(image: ClusterImage, topic_id: bytes, partition: int) -> Known | None:
     state = image.state(topic_id, partition)
     if state is None:
         return None
-    return Known(state, image.revision_of(topic_id, partition), image.brokers)
+    return Known(state, image.revision_of(topic_id, partition), image.brokers, image.fenced)
 
 
 def change(image: ClusterImage, item: Item, found: Known, changed: PartitionState) -> Change:
@@ -167,8 +178,3 @@ def without(
     return members, tuple(
         [each for each in replicas if each in eligible and not found.is_lost(each)]
     )
-
-
-def _guard(broker_id: int, broker: LiveBroker | None) -> Guard:
-    key = records.broker_key(broker_id)
-    return Absent(key) if broker is None else CreatedAt(key, broker.epoch)

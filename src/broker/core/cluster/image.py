@@ -3,7 +3,8 @@
     key                  kept as
     cluster              cluster_id
     changed              changed_revision: the revision at which it was put
-    broker/<id>          brokers: those that are registered, in their present incarnation
+    broker/<id>          brokers: those that are registered, in their present incarnation;
+                         fenced: those that do not count yet
     controller           controller
     topic/<name>         topics by id, topic_ids by name
     part/<topic id>/<n>  stored: partition states that differ from what the topic's value says
@@ -121,7 +122,8 @@ class Delta:
     The dicts without values are sets in the order of the changes.
 
     Attributes:
-        brokers: ids that were registered or unregistered, or whose registration has changed.
+        brokers: ids that were registered or unregistered, or whose registration has changed; not
+            of those that are fenced.
         is_controller_changed: whether another controller, or none, is in office.
         topics: ids of topics that were created or enlarged.
         deleted_topics: topics that were deleted, by id.
@@ -191,6 +193,7 @@ class ClusterImage:
         "controller",
         "counts",
         "deleted",
+        "fenced",
         "revision",
         "security",
         "seen",
@@ -205,6 +208,7 @@ class ClusterImage:
         self.changed_revision = 0
         self.cluster_id: str | None = None
         self.brokers: dict[int, LiveBroker] = {}
+        self.fenced: dict[int, LiveBroker] = {}
         self.controller: Controller | None = None
         self.topics: dict[bytes, Topic] = {}
         self.topic_ids: dict[str, bytes] = {}
@@ -252,8 +256,13 @@ class ClusterImage:
         return metadata.Unchanged(key, states[partition].mod_revision)
 
     def is_registered(self, broker_id: int, broker_epoch: int) -> bool:
-        """Return whether this incarnation of a broker is registered."""
+        """Return whether this incarnation of a broker is registered, and counts."""
         broker = self.brokers.get(broker_id)
+        return broker is not None and broker.epoch == broker_epoch
+
+    def is_fenced(self, broker_id: int, broker_epoch: int) -> bool:
+        """Return whether this incarnation of a broker is registered, and does not count yet."""
+        broker = self.fenced.get(broker_id)
         return broker is not None and broker.epoch == broker_epoch
 
     def is_controller(self, broker_id: int, broker_epoch: int) -> bool:
@@ -338,14 +347,19 @@ class ClusterImage:
 
     def _set_broker(self, key: bytes, entry: KeyValue | None, delta: Delta) -> None:
         broker_id = records.parse_broker_key(key)
-        delta.brokers.add(broker_id)
-        if entry is None:
-            self.brokers.pop(broker_id, None)
-            return
-        registration = records.parse_registration(entry)
-        self.brokers[broker_id] = LiveBroker(
-            entry.create_revision, entry.mod_revision, registration
-        )
+        registration = None if entry is None else records.parse_registration(entry)
+        self.fenced.pop(broker_id, None)
+        if entry is None or registration is None or registration.is_fenced:
+            if self.brokers.pop(broker_id, None) is not None:
+                delta.brokers.add(broker_id)
+            counts_in = self.fenced
+        else:
+            delta.brokers.add(broker_id)
+            counts_in = self.brokers
+        if entry is not None and registration is not None:
+            counts_in[broker_id] = LiveBroker(
+                entry.create_revision, entry.mod_revision, registration
+            )
 
     def _set_config(self, key: bytes, entry: KeyValue | None, delta: Delta) -> None:
         delta.configs[key] = None

@@ -4,11 +4,13 @@
     JOINING   no lease                                 JOINING   AcquireLease
     JOINING   lease granted                            JOINING   LookUp of the last directory
     JOINING   last directory found, or none            JOINING   Commit: register, guard Absent
-    JOINING   registration applied                     ACTIVE    Wait
-    JOINING   registration refused, or may be lost     JOINING   LookUp
+    JOINING   registration applied                     JOINING   Commit: count, guard Unchanged
+    JOINING   it counts                                ACTIVE    Wait
+    JOINING   either is refused, or may be lost        JOINING   LookUp
     JOINING   found: none                              JOINING   LookUp of the last directory, then
                                                                  Commit: register
-    JOINING   found: of this lease                     ACTIVE    Wait
+    JOINING   found: of this lease, fenced             JOINING   Commit: count
+    JOINING   found: of this lease, and it counts      ACTIVE    Wait
     JOINING   found: of an earlier lease of ours       JOINING   Commit: withdraw that one, then
                                                                  register
     JOINING   found: of another process                JOINING   Wait, then LookUp
@@ -34,6 +36,11 @@ so a fenced broker has stopped before the controller can elect another leader.
 The revision at which the registration was created is the broker epoch. The incarnation names the
 process and the number of its registration: one whose outcome was unknown is recognized by it. A
 late result of an action for an earlier lease is ignored.
+
+A broker registers in two steps. The first registration is fenced: it counts for nobody, because it
+may arrive at the store after the death of its process, when nobody can serve what it is elected
+for, and the disk may be gone, too. The second step is made when the process has seen the first one.
+It changes that registration, or nothing once its lease has ended.
 
 A registration says since when the broker's directory is intact, and others rely on that. So it also
 puts `directory/<id>`, with the guard that nobody has since the broker has read it: the late
@@ -112,6 +119,7 @@ class Membership:
 
     __slots__ = (
         "_directory",
+        "_fenced",
         "_is_announced",
         "_is_directory_known",
         "_lease_id",
@@ -154,6 +162,7 @@ class Membership:
         self._valid_until = 0.0
         self._look_at: float | None = None  # when to read the registration
         self._withdrawn = NO_EPOCH  # epoch of an earlier registration that has to be deleted
+        self._fenced = NO_EPOCH  # epoch of the present registration, while it does not count
         self._is_announced = False
         self._directory: KeyValue | None = None  # the one that was registered last
         self._is_directory_known = False
@@ -231,7 +240,7 @@ class Membership:
         self.epoch = NO_EPOCH
         self._lease_id = _NO_LEASE
         self._look_at = None
-        self._withdrawn = NO_EPOCH
+        self._withdrawn = self._fenced = NO_EPOCH
 
     def registration_missed(self, now: float) -> None:
         """Note that the registration seems to be gone."""
@@ -264,8 +273,10 @@ class Membership:
             return
         if self._withdrawn != NO_EPOCH:
             self._withdrawn = NO_EPOCH
+        elif self.phase is Phase.JOINING and self._fenced == NO_EPOCH:
+            self._fenced = revision
         elif self.phase is Phase.JOINING:
-            self._joined(revision)
+            self._joined(self._fenced)
         elif self.phase is Phase.DRAINING:
             self._is_announced = True
 
@@ -301,6 +312,7 @@ class Membership:
         self._look_at = None
         self._is_directory_known = False
         self._withdrawn = NO_EPOCH
+        was_fenced, self._fenced = self._fenced != NO_EPOCH, NO_EPOCH
         blocked_before, self.blocked_by = self.blocked_by, None
         registered = None if entry is None else records.parse_registration(entry)
         if self.phase is Phase.DRAINING:
@@ -313,16 +325,24 @@ class Membership:
                 self.epoch = NO_EPOCH
                 self._registration_count += 1
                 self._look_at = None if registered is None else now
-        elif self.phase is Phase.JOINING and entry is not None and registered is not None:
-            if registered.incarnation == self._incarnation:
-                self._joined(entry.create_revision)
-            elif registered.incarnation.rpartition(".")[0] == self._process:
-                self._withdrawn = entry.create_revision
-            else:
-                self.blocked_by = registered.incarnation
+        elif entry is None or registered is None:
+            self._registration_count += was_fenced  # that registration has gone
+        elif self.phase is Phase.JOINING:
+            self._found_while_joining(registered, entry.create_revision)
+            if self.blocked_by is not None:
+                self._look_at = now + REGISTRATION_RETRY_SECONDS
                 if self.blocked_by != blocked_before:
                     self.blocked_from = now
-                self._look_at = now + REGISTRATION_RETRY_SECONDS
+
+    def _found_while_joining(self, registered: Registration, epoch: int) -> None:
+        if registered.incarnation == self._incarnation and registered.is_fenced:
+            self._fenced = epoch
+        elif registered.incarnation == self._incarnation:
+            self._joined(epoch)
+        elif registered.incarnation.rpartition(".")[0] == self._process:
+            self._withdrawn = epoch
+        else:
+            self.blocked_by = registered.incarnation
 
     # ---- parts
     # ---------------------------------------------------------------------------------------------
@@ -340,6 +360,7 @@ class Membership:
         return (
             self.phase is Phase.JOINING
             and self._withdrawn == NO_EPOCH
+            and self._fenced == NO_EPOCH
             and not self._is_directory_known
         )
 
@@ -350,6 +371,9 @@ class Membership:
     def _commit(self) -> Commit | None:
         if self._withdrawn != NO_EPOCH:
             transaction = Transaction([CreatedAt(self._key, self._withdrawn)], [Delete(self._key)])
+        elif self.phase is Phase.JOINING and self._fenced != NO_EPOCH:
+            operation = self._put(BrokerState.RUNNING)
+            transaction = Transaction([Unchanged(self._key, self._fenced)], [operation])
         elif self.phase is Phase.JOINING:
             transaction = self._registering()
         elif self.phase is Phase.DRAINING and not self._is_announced:
@@ -364,17 +388,21 @@ class Membership:
         is_last = Absent(key) if last is None else Unchanged(key, last.mod_revision)
         directory = records.directory_value(self._registration.intact_since)
         return Transaction(
-            [Absent(self._key), is_last], [self._put(BrokerState.RUNNING), Put(key, directory)]
+            [Absent(self._key), is_last],
+            [self._put(BrokerState.RUNNING, is_fenced=True), Put(key, directory)],
         )
 
-    def _put(self, state: BrokerState) -> Put:
-        value = self._registration._replace(incarnation=self._incarnation, state=state)
+    def _put(self, state: BrokerState, *, is_fenced: bool = False) -> Put:
+        value = self._registration._replace(
+            incarnation=self._incarnation, state=state, is_fenced=is_fenced
+        )
         return Put(self._key, records.registration_value(value), self._lease_id)
 
     def _joined(self, epoch: int) -> None:
         self.phase = Phase.ACTIVE
         self.epoch = epoch
         self.blocked_by = None
+        self._fenced = NO_EPOCH
         if self._registration.intact_since == NO_EPOCH:
             # A later registration of this process says so, too: its directory is the same.
             self._registration = self._registration._replace(intact_since=epoch)

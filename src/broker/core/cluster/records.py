@@ -2,7 +2,8 @@
 
     key                  value
     cluster              cluster_id
-    broker/<id>          incarnation, endpoints, rack, host, state [, intact_since]; leased
+    broker/<id>          incarnation, endpoints, rack, host, state [, intact_since, fenced];
+                         leased
     directory/<id>       [intact_since]; of the broker's last registration, which has put it
     controller           broker, broker_epoch; leased
     topic/<name>         id, partitions [, replicas, brokers [, enlarged]]
@@ -16,7 +17,8 @@
     changed              nothing; put with each change of topics, configurations and producer ids
 
 The broker epoch is the revision at which `broker/<id>` was created, the controller epoch that of
-`controller`.
+`controller`. A broker that is `fenced` does not count yet: it may have died before it was
+registered. Releases that do not know of that write no such field, and do not look at it.
 
 A partition without a key has the state that follows from its topic's value: the first replica
 leads, in the incarnation that `brokers` names, with leader epoch 0, and all replicas are in the
@@ -88,6 +90,7 @@ class Registration(NamedTuple):
     host: str  # brokers with the same one fail together
     state: BrokerState
     intact_since: int = NO_EPOCH  # its directory has lost nothing since; NO_EPOCH: since this one
+    is_fenced: bool = False  # it has not seen yet that it is registered
 
     def endpoint(self, protocol: str, listener: ListenerConfig = UNSECURED) -> Endpoint | None:
         """Return where a protocol is served over a listener, or else over one of its security.
@@ -244,6 +247,8 @@ def registration_value(registration: Registration) -> bytes:
     }
     if registration.intact_since != NO_EPOCH:
         value["intact_since"] = registration.intact_since
+    if registration.is_fenced:
+        value["fenced"] = True
     return _json(value)
 
 
@@ -260,8 +265,11 @@ def parse_registration(entry: KeyValue) -> Registration:
         }:
             parsed = tuple(_endpoint(entry, each) for each in endpoints)
             since = more.get("intact_since", NO_EPOCH)
-            if _are_counts([since]):
-                return Registration(incarnation, parsed, rack, host, BrokerState(state), since)
+            is_fenced = more.get("fenced", False)
+            if _are_counts([since]) and isinstance(is_fenced, bool):
+                return Registration(
+                    *(incarnation, parsed, rack, host, BrokerState(state), since, is_fenced)
+                )
     raise _damaged(entry)
 
 

@@ -194,11 +194,10 @@ class Cluster:
             for each in (self._asking, self._writing, self.links):
                 each.retain(known)
         if self._broker_id in delta.brokers:
-            image, epoch = self.node.metadata.image, self.member.epoch
+            image, own = self.node.metadata.image, (self._broker_id, self.member.epoch)
             # An image that is older than the registration does not have it yet.
-            if image.revision >= epoch != NO_EPOCH and not image.is_registered(
-                self._broker_id, epoch
-            ):
+            is_known = image.is_registered(*own) or image.is_fenced(*own)
+            if image.revision >= self.member.epoch != NO_EPOCH and not is_known:
                 self.member.registration_missed()
 
     def disconnect(self) -> None:

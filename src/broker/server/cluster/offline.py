@@ -96,8 +96,9 @@ async def _run(config: Config, work: Callable[[Offline], Awaitable[_T]], *, is_n
 
 
 def _check_unused(image: ClusterImage) -> None:
-    if image.brokers:
-        ids = ", ".join(map(str, sorted(image.brokers)))
+    registered = {**image.brokers, **image.fenced}
+    if registered:
+        ids = ", ".join(map(str, sorted(registered)))
         raise ConfigError(f"brokers of this cluster run ({ids}): stop them first")
 
 

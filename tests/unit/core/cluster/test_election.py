@@ -6,6 +6,7 @@ from itertools import combinations, product
 
 import pytest
 
+from broker.core.cluster import records
 from broker.core.cluster.election import hand_over, next_state, prefer
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.image import LiveBroker
@@ -17,7 +18,7 @@ from broker.core.cluster.records import (
     Replicas,
 )
 from broker.core.cluster.topic_settings import ReplicaSettings
-from broker.storage.metadata import Absent, CreatedAt
+from broker.storage.metadata import Absent, CreatedAt, Unchanged
 
 REPLICAS = (1, 2, 3)
 EPOCHS = {1: 10, 2: 20, 3: 30}  # of the incarnations that the partition's state knows
@@ -216,6 +217,33 @@ def test_an_absent_member_that_returns_counts_if_it_lost_nothing_since_then(sinc
     assert changed is not None
     assert (changed.leader, changed.isr) == ((2, (2,)) if since <= 49 else (NO_LEADER, ()))
     assert changed.absent == ()
+
+
+@pytest.mark.parametrize("kind", [RUNS, EMPTIED])
+def test_a_member_that_is_fenced_is_absent_until_it_counts(kind: str) -> None:
+    state = PartitionState(1, 5, EPOCHS[1], REPLICAS, (1, 2), 7)
+    fenced = {2: broker_of(2, kind)._replace(mod_revision=60)}
+    found = Known(state, REVISION, brokers_of(GONE, GONE, RUNS), fenced)
+
+    changed = next_state(found)
+
+    assert changed is not None
+    assert (changed.leader, changed.isr, changed.absent) == (NO_LEADER, (1, 2), ((1, 50), (2, 50)))
+    assert found.guards(changed) == [
+        Absent(records.broker_key(1)),
+        Unchanged(records.broker_key(2), 60),
+    ]
+    counting = next_state(Known(changed, 70, {**found.brokers, **fenced}))
+    assert counting is not None
+    assert (counting.leader, counting.isr) == ((2, (2,)) if kind == RUNS else (NO_LEADER, (1,)))
+
+
+def test_a_leader_that_is_fenced_was_elected_by_an_earlier_release_and_stays() -> None:
+    state = PartitionState(1, 5, EPOCHS[1], REPLICAS, REPLICAS, 7)
+    others = brokers_of(GONE, RUNS, RUNS)
+
+    assert next_state(Known(state, REVISION, others, brokers_of(RUNS, GONE, GONE))) is None
+    assert next_state(Known(state, REVISION, others, brokers_of(RESTARTED, GONE, GONE))) is not None
 
 
 def test_the_only_replica_of_a_partition_leads_whatever_it_has() -> None:

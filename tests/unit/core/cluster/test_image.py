@@ -111,7 +111,10 @@ def random_operation(rng: Random) -> Put | Delete:
     replicas = [tuple(rng.sample(range(3), rng.randint(1, 3))) for _ in range(rng.randint(1, 4))]
     name = rng.choice(list(NAMES))
     topic_id = rng.choice(NAMES[name])
-    registration = Registration(str(rng.random()), (), None, "h", rng.choice(list(BrokerState)))
+    registration = Registration(
+        *(str(rng.random()), (), None, "h", rng.choice(list(BrokerState))),
+        is_fenced=rng.random() < 0.3,
+    )
     keys: dict[bytes, bytes] = {
         metadata.topic_key(name): topic(topic_id, *replicas),
         records.partition_key(topic_id, rng.randrange(5)): state(replicas[0][-1], *replicas[0]),
@@ -286,6 +289,46 @@ def test_brokers_and_controller_are_known_by_the_revision_of_their_creation() ->
     assert delta.is_controller_changed
     assert not image.brokers
     assert not image.is_controller(1, 1)
+
+
+def test_a_registration_that_is_fenced_counts_once_it_is_no_longer() -> None:
+    store = MemoryStore()
+    lease = store.grant()
+    fenced = Registration("i", (), None, "h", BrokerState.RUNNING, is_fenced=True)
+    key = records.broker_key(1)
+    image = loaded(store)
+
+    def next_delta(registration: Registration | None) -> Delta:
+        if registration is None:
+            store.expire(lease)
+        else:
+            store.transact([], [Put(key, records.registration_value(registration), lease)])
+        return complete(image.apply(store.changes(image.revision)[0]))
+
+    assert not next_delta(fenced).brokers
+    assert not image.brokers
+    assert image.is_fenced(1, 1)
+    assert not image.is_registered(1, 1)
+    assert loaded(store).fenced == image.fenced
+    assert next_delta(fenced._replace(is_fenced=False)).brokers == {1}
+    assert image.is_registered(1, 1)
+    assert not image.fenced
+    assert next_delta(None).brokers == {1}
+
+
+def test_a_registration_that_ends_while_it_is_fenced_changes_no_broker() -> None:
+    store = MemoryStore()
+    lease = store.grant()
+    fenced = Registration("i", (), None, "h", BrokerState.RUNNING, is_fenced=True)
+    value = records.registration_value(fenced)
+    store.transact([], [Put(records.broker_key(1), value, lease)])
+    image = loaded(store)
+    store.expire(lease)
+
+    delta = complete(image.apply(store.changes(image.revision)[0]))
+
+    assert not delta.brokers
+    assert not image.fenced
 
 
 @pytest.mark.parametrize("key", [b"broker/1", b"controller", b"cluster", b"topic/a", b"deleted/x"])

@@ -94,11 +94,90 @@ def test_a_broker_gets_a_lease_registers_and_has_the_revision_as_its_epoch(drive
 
     driver.begin()
     assert isinstance(driver.step(), Commit)
+    assert isinstance(driver.step(), Commit)
 
     assert driver.member.phase is Phase.ACTIVE
     assert driver.member.epoch == 2
     assert driver.registered == PROFILE._replace(incarnation="process.1")
     assert driver.step() == Wait(None)
+
+
+def test_a_registration_counts_only_after_its_process_has_seen_it(driver: Driver) -> None:
+    driver.begin()
+    assert isinstance(driver.step(), Commit)
+
+    assert driver.registered == PROFILE._replace(incarnation="process.1", is_fenced=True)
+    assert driver.phase is Phase.JOINING
+    assert not driver.member.may_serve(driver.now)
+    assert isinstance(driver.step(), Commit)
+    assert driver.registered == PROFILE._replace(incarnation="process.1")
+    assert driver.phase is Phase.ACTIVE
+
+
+def test_the_second_step_of_a_registration_changes_nothing_once_its_lease_has_ended(
+    driver: Driver,
+) -> None:
+    driver.begin()
+    driver.step()
+    late = driver.member.action(driver.now)
+    assert isinstance(late, Commit)
+    driver.store.expire(1)
+    next_one = Driver(driver.store, "next")
+    next_one.begin()
+    next_one.step()
+
+    assert driver.store.transact(*late.transaction) is None
+    assert driver.registered == PROFILE._replace(incarnation="next.1", is_fenced=True)
+
+
+@pytest.mark.parametrize("is_applied", [True, False])
+def test_the_second_step_of_a_registration_whose_answer_was_lost_is_looked_up(
+    driver: Driver, is_applied: bool
+) -> None:
+    driver.begin()
+    driver.step()
+    commit = driver.member.action(driver.now)
+    assert isinstance(commit, Commit)
+    if is_applied:
+        driver.store.transact(*commit.transaction)
+    driver.member.unknown(commit.lease_id, driver.now)
+    driver.now += REGISTRATION_RETRY_SECONDS
+
+    assert isinstance(driver.step(), LookUp)
+    assert isinstance(driver.step(), Wait if is_applied else Commit)
+    assert driver.phase is Phase.ACTIVE
+    assert driver.member.epoch == 1
+    assert driver.registered == PROFILE._replace(incarnation="process.1")
+
+
+def test_a_late_second_step_of_a_registration_does_not_end_a_departure(driver: Driver) -> None:
+    driver.begin()
+    driver.step()
+    late = driver.member.action(driver.now)
+    assert isinstance(late, Commit)
+    driver.member.unknown(late.lease_id, driver.now)
+    driver.now += REGISTRATION_RETRY_SECONDS
+    driver.settle()
+    driver.member.drain()
+    driver.settle()
+
+    assert driver.store.transact(*late.transaction) is None
+    assert driver.registered is not None
+    assert driver.registered.state is BrokerState.DRAINING
+
+
+def test_a_registration_that_was_deleted_before_its_second_step_is_made_anew(
+    driver: Driver,
+) -> None:
+    driver.begin()
+    driver.step()
+    driver.store.transact([], [Delete(KEY)])
+
+    driver.settle()
+
+    assert driver.phase is Phase.ACTIVE
+    assert driver.registered == PROFILE._replace(incarnation="process.2")
+    assert driver.member.intact_since == driver.member.epoch == 3
 
 
 def test_an_active_broker_is_fenced_before_its_lease_can_end_and_serves_again_when_renewed(
@@ -217,6 +296,7 @@ def test_a_registration_whose_answer_was_lost_is_recognized(driver: Driver) -> N
     assert driver.member.action(driver.now) == Wait(driver.now + REGISTRATION_RETRY_SECONDS)
     driver.now += REGISTRATION_RETRY_SECONDS
     assert isinstance(driver.step(), LookUp)
+    driver.settle()
 
     assert driver.member.phase is Phase.ACTIVE
     assert driver.member.epoch == revision
@@ -508,8 +588,11 @@ class MembershipMachine(RuleBasedStateMachine):
             if driver.member.may_serve(driver.now):
                 assert entry is not None
                 assert driver.member.epoch == entry.create_revision
-                incarnation = records.parse_registration(entry).incarnation
-                assert incarnation == driver.member._incarnation
+                registered = records.parse_registration(entry)
+                assert registered.incarnation == driver.member._incarnation
+                assert not registered.is_fenced
+                is_announced = driver.phase is Phase.DRAINING and driver.member._is_announced
+                assert not is_announced or registered.state is BrokerState.DRAINING
 
     def teardown(self) -> None:
         """Let the first one leave, and the second one join, unless it has left."""

@@ -40,6 +40,7 @@ registrations = st.builds(
     host=st.text(),
     state=st.sampled_from(BrokerState),
     intact_since=counts,
+    is_fenced=st.booleans(),
 )
 
 
@@ -116,6 +117,16 @@ def test_a_registration_is_read_as_it_was_written(registration: Registration) ->
     value = records.registration_value(registration)
 
     assert records.parse_registration(entry(value)) == registration
+
+
+def test_a_registration_of_a_release_that_does_not_fence_counts() -> None:
+    _, earlier = VALUES["broker"]
+    earlier = {"version": 1, **earlier}
+    wrong = {**earlier, "fenced": 1}
+
+    assert not records.parse_registration(entry(json.dumps(earlier).encode())).is_fenced
+    with pytest.raises(StorageError, match="damaged"):
+        records.parse_registration(entry(json.dumps(wrong).encode()))
 
 
 @given(topics())
