@@ -24,7 +24,7 @@ was last read. Source: ALICE (OSDI 2014), section 3; ext4's documentation of `da
 
 import os
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 SECTOR = 512
@@ -274,7 +274,7 @@ class Disk:
 
     def _node(self, path: str) -> Node:
         node: Node = self.top
-        for name in PurePosixPath(path).parts:
+        for name in path.split("/") if path else ():
             assert isinstance(node, Folder)
             node = node.names[name]
         return node

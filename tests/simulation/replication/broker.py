@@ -619,12 +619,16 @@ class ReplicatedBroker(SimulatedBroker):
             return Answered(item, diverging=diverging)
         if noting:
             self.note(log, replica, asked.offset)
-        first = self._first_of(log)
-        if not first <= asked.offset <= log.log_end_offset:
-            return Answered(item, OUT_OF_RANGE, log_start=first)
+        if not self._has(log, asked.offset):
+            return Answered(item, OUT_OF_RANGE, log_start=self._first_of(log))
         data = log.read_for_replica(asked.offset, PER_PARTITION_BYTES)
         watermark = self.watermark_of(log)
         return Answered(item, data=data, watermark=watermark, log_start=log.log_start_offset)
+
+    def _has(self, log: Any, offset: int) -> bool:
+        if log.log_start_offset <= offset <= log.log_end_offset:
+            return True  # so it is nearly always: the first batch is not read
+        return self._first_of(log) <= offset < int(log.log_start_offset)
 
     def _first_of(self, log: Any) -> int:
         """Return where copies begin: copies are of whole batches."""

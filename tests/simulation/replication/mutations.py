@@ -344,6 +344,10 @@ WIPED = Scenario(
     store_loss_rate=0.1,
     repeat_rate=0.3,
 )
+# Brokers fail while they register, and what they have asked of the store comes late.
+REGISTERING = Scenario(
+    size=4, factor=3, min_isr=1, faults={"wipe": 1}, interval_ms=50, store_loss_rate=0.8
+)
 DAMAGED = Scenario(faults={"damage": 3, "kill": 1}, interval_ms=1_000, segment_bytes=4_096)
 # Each of two is eligible while the other one leads alone, and has what that one lacks.
 ALTERNATING = Scenario(size=2, factor=2, min_isr=2, faults={"lone": 3, "last": 2}, interval_ms=300)
@@ -408,7 +412,7 @@ MUTATIONS = {
     "who has lost its disk counts": _of_cluster("members that were emptied count", 4),
     "absent members are forgotten": _of_cluster("absent members are named anew", 3, WIPED),
     "a wiped disk is intact": Mutation(_keep_intact_since, 4),
-    "a late registration counts at once": Mutation(_count_registrations_at_once, 0, WIPED),
+    "a late registration counts at once": Mutation(_count_registrations_at_once, 2, REGISTERING),
     "a broker that has lost records tells nobody": Mutation(_lose_records_silently, 6),
     "damaged records stay in a copy": Mutation(_keep_what_is_damaged, 5, DAMAGED),
     "any live replica is elected": Mutation(_elect_any_replica, 1),
