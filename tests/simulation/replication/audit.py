@@ -379,10 +379,13 @@ def _end(log: PartitionLog) -> int:
 
 
 def _visible(log: PartitionLog, offset: int) -> Iterator[Stored]:
+    """Yield the batches below the high watermark; not one that it is within."""
     while offset < log.high_watermark:
-        for batch in split(log.read(offset, EVERYTHING)):
-            yield batch
-            offset = batch.end_offset
+        batches = [*split(log.read(offset, EVERYTHING))]
+        if not batches:
+            return
+        yield from batches
+        offset = batches[-1].end_offset
 
 
 def _unseen(log: PartitionLog, seen: Seen) -> Iterator[Stored]:
