@@ -373,67 +373,67 @@ UNCLEAN = Scenario(
 MUTATIONS = {
     "a leader acknowledges what it has alone": Mutation(_acknowledge_what_the_leader_has),
     "records wait for min.insync.replicas members only": Mutation(_wait_for_enough_members_only),
-    "a leader acknowledges what has failed": Mutation(_acknowledge_what_failed, 8),
-    "repeated batches are acknowledged at once": Mutation(_acknowledge_repeated_batches_at_once, 1),
+    "a leader acknowledges what has failed": Mutation(_acknowledge_what_failed, 10),
+    "repeated batches are acknowledged at once": Mutation(_acknowledge_repeated_batches_at_once, 5),
     "consumers see what is not committed": Mutation(_show_what_is_not_committed),
-    "a new leader tells an old end": Mutation(_show_an_old_end, 1),
+    "a new leader tells an old end": Mutation(_show_an_old_end, 6),
     "min.insync.replicas is ignored": Mutation(_ignore_min_isr, 3),
     "a leader serves after its lease": _of_cluster(
         "a broker serves after its lease", scenario=LEASES
     ),
     "a position is sent before its sync": Mutation(_send_the_position_before_its_sync),
-    "a follower cuts its log at the high watermark": Mutation(_cut_at_the_watermark, 1),
-    "a diverging end is ignored": Mutation(_ignore_what_diverges, 5),
-    "a position counts before it diverges": Mutation(_note_before_it_diverges, 1, DIVERGING),
-    "a follower does not cut its log": Mutation(_cut_nothing, 1, DIVERGING),
+    "a follower cuts its log at the high watermark": Mutation(_cut_at_the_watermark, 2),
+    "a diverging end is ignored": Mutation(_ignore_what_diverges, 7),
+    "a position counts before it diverges": Mutation(_note_before_it_diverges, 47, DIVERGING),
+    "a follower does not cut its log": Mutation(_cut_nothing, 2, DIVERGING),
     "a follower cuts where the leader says only": Mutation(
-        _cut_where_the_leader_says, 6, ALTERNATING
+        _cut_where_the_leader_says, 10, ALTERNATING
     ),
-    "a follower begins anew": Mutation(_cut_too_much, 1, DIVERGING),
+    "a follower begins anew": Mutation(_cut_too_much, 2, DIVERGING),
     "a leader keeps the epoch before its own": Mutation(_keep_the_last_epoch),
     "a leader forgets the entry of its epoch": Mutation(
-        _forget_the_epoch_of_a_leader, 1, DIVERGING
+        _forget_the_epoch_of_a_leader, 8, DIVERGING
     ),
     "a follower believes any high watermark": Mutation(_believe_any_watermark),
     "a leader tells its end as the high watermark": Mutation(_tell_the_end_as_the_watermark),
     "a leader serves followers of other epochs": Mutation(
-        _serve_followers_of_other_epochs, 4, DIVERGING
+        _serve_followers_of_other_epochs, 5, DIVERGING
     ),
-    "a restart shows everything": Mutation(_show_everything_after_a_restart, 4),
-    "a checkpoint has the end as the high watermark": Mutation(_keep_the_end_as_the_watermark, 4),
+    "a restart shows everything": Mutation(_show_everything_after_a_restart, 7),
+    "a checkpoint has the end as the high watermark": Mutation(_keep_the_end_as_the_watermark, 13),
     "epochs that were cut are kept": Mutation(_keep_epochs_that_were_cut, 5, DIVERGING),
     "a sync does nothing": Mutation(_sync_nothing, 1),
     "a shrink counts before it is written": Mutation(_count_a_shrink_before_it_is_written),
-    "who is being added does not count": Mutation(_wait_for_members_only, 1, LAGGING),
-    "who is added is not looked at again": Mutation(_add_without_a_second_look, 9, LAGGING),
-    "any incarnation is added": Mutation(_add_any_incarnation, 3, WIPED),
-    "requests of any incarnation count": Mutation(_believe_any_incarnation, 5, WIPED),
+    "who is being added does not count": Mutation(_wait_for_members_only, 6, LAGGING),
+    "who is added is not looked at again": Mutation(_add_without_a_second_look, 163, LAGGING),
+    "any incarnation is added": Mutation(_add_any_incarnation, 5, WIPED),
+    "requests of any incarnation count": Mutation(_believe_any_incarnation, 81, WIPED),
     "eligible replicas are kept": Mutation(_keep_the_eligible, 1),
-    "who has lost its disk counts": _of_cluster("members that were emptied count", 4),
-    "absent members are forgotten": _of_cluster("absent members are named anew", 3, WIPED),
-    "a wiped disk is intact": Mutation(_keep_intact_since, 4),
+    "who has lost its disk counts": _of_cluster("members that were emptied count", 13),
+    "absent members are forgotten": _of_cluster("absent members are named anew", 26, WIPED),
+    "a wiped disk is intact": Mutation(_keep_intact_since, 5),
     "a late registration counts at once": Mutation(_count_registrations_at_once, 2, REGISTERING),
-    "a broker that has lost records tells nobody": Mutation(_lose_records_silently, 6),
+    "a broker that has lost records tells nobody": Mutation(_lose_records_silently, 26),
     "damaged records stay in a copy": Mutation(_keep_what_is_damaged, 5, DAMAGED),
     "any live replica is elected": Mutation(_elect_any_replica, 1),
     "a controller writes after its term": _of_cluster(
-        "a controller writes after its term", 23, OFFICE
+        "a controller writes after its term", 39, OFFICE
     ),
-    "newer states are overwritten": _of_cluster("newer states are overwritten", 1),
-    "any incarnation of the leader leads": Mutation(_lead_with_any_incarnation, 4),
-    "a restarted leader keeps its epoch": _of_cluster("a restarted leader keeps its epoch", 5),
+    "newer states are overwritten": _of_cluster("newer states are overwritten", 6),
+    "any incarnation of the leader leads": Mutation(_lead_with_any_incarnation, 13),
+    "a restarted leader keeps its epoch": _of_cluster("a restarted leader keeps its epoch", 10),
     "an election is unclean in any topic": _of_cluster("an election is unclean in any topic", 1),
     "an unclean election takes the first that runs": _of_cluster(
-        "an unclean election takes the first that runs", scenario=UNCLEAN
+        "an unclean election takes the first that runs", 14, scenario=UNCLEAN
     ),
     "the high watermark is kept over an unclean election": Mutation(
-        _keep_the_watermark, 9, scenario=UNCLEAN
+        _keep_the_watermark, 10, scenario=UNCLEAN
     ),
     "nobody tells what an unclean election has lost": Mutation(
         _tell_nobody_what_is_lost, 1, scenario=UNCLEAN
     ),
     "a reassignment ends before who is added is in sync": _of_cluster(
-        "a reassignment ends before who is added is in sync", scenario=REASSIGNED
+        "a reassignment ends before who is added is in sync", 1, scenario=REASSIGNED
     ),
     "a reassignment removes replicas at its beginning": Mutation(
         _leave_before_the_others_have_everything, scenario=REASSIGNED
