@@ -143,6 +143,8 @@ class FakeLog:
         self.segment_entries = [(0, 0, -1)]
         self.segment_count = 1
         self.records_in = self.bytes_in = self.bytes_out = self.bytes_copied = 0
+        self.failed_writes = self.rejected_bytes = self.failed_reads = 0
+        self.times: dict[int, int] = {}  # by offset
         self.unsynced_bytes = 0
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
 
@@ -170,6 +172,9 @@ class FakeLog:
 
     def take_offline(self, _reason: str) -> None:
         self.is_offline = True
+
+    def time_at(self, offset: int) -> int:
+        return self.times.get(offset, -1)
 
     def move_log_start(self, offset: int) -> None:
         assert offset <= self.high_watermark

@@ -25,6 +25,7 @@ cdef enum:
     CODEC_POSITION = 22          # the low byte of the attributes
     LAST_OFFSET_DELTA_POSITION = 23
     OFFSET_FIELDS_SIZE = 27      # base offset, length, magic, codec and last offset delta
+    BASE_TIMESTAMP_POSITION = 27
     MAX_TIMESTAMP_POSITION = 35
     MAX_TIMESTAMP_END = 43
 

@@ -145,7 +145,7 @@ cdef class ReplicatedLog(SyncedLog):
         if not self.lacks_replicas:
             return
         if self.acks.head != NULL:
-            acks_fail(self.turn, &self.acks, LOG_TOO_FEW_REPLICAS)
+            acks_fail(self, &self.acks, LOG_TOO_FEW_REPLICAS)
         if self.callbacks:
             call_reached(self, self.callbacks, self.high_watermark, False)
 
@@ -505,8 +505,12 @@ cdef class ReplicatedLog(SyncedLog):
         cdef LogStatus status = self.service_status()
         if self.replication is None:
             self.wait(waiter)
-        elif status != LOG_OK or waiter.offset <= self.kept_end():
-            self.turn.finish(waiter, status)
+            return
+        self.turn.waiting_writes += 1
+        if status != LOG_OK:
+            self.fail_waiter(waiter, status)
+        elif waiter.offset <= self.kept_end():
+            self.turn.finish(waiter, LOG_OK)
         else:
             acks_add(&self.replication.local_acks, waiter)
 
@@ -537,7 +541,7 @@ cdef class ReplicatedLog(SyncedLog):
         if replication is None:
             return False
         if 0 < replication.due_ms <= now_ms:
-            if acks_expire(self.turn, &self.acks, now_ms, &replication.due_ms):
+            if acks_expire(self, &self.acks, now_ms, &replication.due_ms):
                 self.turn.request_end()
         if self.acks.head == NULL:
             replication.due_ms = 0
@@ -546,7 +550,7 @@ cdef class ReplicatedLog(SyncedLog):
 
     cdef void fail_waiters_with(self, LogStatus status) noexcept:
         if self.replication is not None:
-            acks_fail(self.turn, &self.replication.local_acks, status)
+            acks_fail(self, &self.replication.local_acks, status)
             call_reached(self, self.replication.local_callbacks, self.kept_end(), False)
             call_reached(self, self.replication.start_callbacks, -1, False)
         AwaitedLog.fail_waiters_with(self, status)

@@ -62,5 +62,6 @@ cdef class Segment(SegmentFile):
     cdef int64_t boundary(self, int64_t position, int64_t size_max, int64_t end) noexcept
     cdef int64_t offset_at(self, int64_t position) noexcept nogil
     cdef int64_t newest_before(self, int64_t offset, int64_t end) noexcept
+    cdef int64_t time_at(self, int64_t offset) noexcept
     cdef int64_t batch_end(self, int64_t position) noexcept nogil
     cdef void remember(self, int64_t offset, int64_t position) noexcept nogil

@@ -19,6 +19,8 @@ from broker._native.kernel.file_ops cimport (
     file_sync_folder,
 )
 from broker._native.log.header_window cimport (
+    BASE_TIMESTAMP_POSITION,
+    CODEC_POSITION,
     LAST_OFFSET_DELTA_POSITION,
     MAGIC_POSITION,
     MAX_TIMESTAMP_END,
@@ -57,7 +59,9 @@ from broker._native.log.transaction_index cimport (
     aborted_newest,
     aborted_truncate,
 )
-from broker._native.records.record_batch cimport BATCH_HEADER_SIZE, BATCH_LENGTH_END, BatchInfo
+from broker._native.records.record_batch cimport (
+    ATTRIBUTE_LOG_APPEND_TIME, BATCH_HEADER_SIZE, BATCH_LENGTH_END, BatchInfo,
+)
 
 import logging
 
@@ -429,6 +433,28 @@ cdef class Segment(SegmentFile):
                 return position
             position += size
         return self.written
+
+    cdef int64_t time_at(self, int64_t offset) noexcept:
+        """Return the time of the first batch that ends at or after an offset: when it was appended,
+        or the time of its first record. -1: it has none, or cannot be read; -2: there is no batch.
+        """
+        cdef HeaderWindow window
+        cdef const uint8_t* head
+        cdef int64_t position
+        if self.open(False) < 0:
+            return -1
+        position = self.locate(offset)
+        if position < 0:
+            return -1
+        if position >= self.written:
+            return -2
+        window_open(&window, self.fd, MAX_TIMESTAMP_END)
+        head = header_at(&window, position, MAX_TIMESTAMP_END)
+        if head == NULL or batch_size(head) == 0 or head[MAGIC_POSITION] != 2:
+            return -1
+        if head[CODEC_POSITION] & ATTRIBUTE_LOG_APPEND_TIME:
+            return load_int64(head + MAX_TIMESTAMP_POSITION)
+        return load_int64(head + BASE_TIMESTAMP_POSITION)
 
     cdef int64_t newest_before(self, int64_t offset, int64_t end) noexcept:
         """Return the largest timestamp of the batches below an offset, whose last one ends at a

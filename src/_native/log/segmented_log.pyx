@@ -302,6 +302,23 @@ cdef class SegmentedLog(AwaitedLog):
         return find_time(self.segments, timestamp, self.log_start_offset, self.high_watermark,
                          self.read, self.turn)
 
+    def time_at(self, int64_t offset):
+        """Return the time of the batch that has an offset, or of the next one; -1: it is unknown.
+
+        That is when it was appended, or, with times of producers, the time of its first record.
+        Only headers are read, those of at most an index interval.
+        """
+        cdef Segment segment
+        cdef int64_t time_ms = TIME_UNKNOWN
+        offset = max(offset, self.log_start_offset)
+        if self.is_loading or self.storage_status() != LOG_OK or offset >= self.high_watermark:
+            return -1
+        segment = self.segment_of(offset)
+        while segment is not None and time_ms == TIME_UNKNOWN:
+            time_ms = segment.time_at(offset)
+            segment = self.segment_after(segment)
+        return max(time_ms, -1)
+
     def find_max_timestamp(self):
         """Return (offset, timestamp) of the first of the newest records, or None (KIP-734)."""
         cdef Segment segment

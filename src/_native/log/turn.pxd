@@ -74,6 +74,7 @@ cdef class Turn:
     cdef list dirty                       # of AwaitedLog: with staged bytes or a sync to start
     cdef list aging                       # of AwaitedLog: with bytes to be synced within flush.ms
     cdef Histogram syncs                  # how long syncs have taken
+    cdef readonly int64_t waiting_writes  # acknowledgements that wait, of all logs
     cdef AckWaiter* finished
     cdef AckWaiter* finished_tail
     cdef WatchOwner* woken
@@ -156,6 +157,10 @@ cdef class AwaitedLog:
     cdef Watch* watches
     cdef Watch* replica_watches           # of readers that copy it to another broker
     cdef list callbacks                   # of (offset, callable), set by Python code
+    # Since the start; what the native paths do not see, Python adds:
+    cdef public uint64_t failed_writes    # refused, or not acknowledged
+    cdef public uint64_t rejected_bytes   # of those that were refused
+    cdef public uint64_t failed_reads
 
     cdef void flush(self) noexcept
     cdef void synced(self) noexcept
@@ -171,6 +176,7 @@ cdef class AwaitedLog:
     cdef LogStatus storage_status(self) noexcept
     cdef void wait(self, AckWaiter* waiter) noexcept
     cdef void note_wait(self, AckWaiter* waiter) noexcept
+    cdef void fail_waiter(self, AckWaiter* waiter, LogStatus status) noexcept
     cdef void watch(self, Watch* watch) noexcept
     cdef void watch_as_replica(self, Watch* watch) noexcept
     cdef void link_watch(self, Watch* watch, Watch** head, bint is_of_replica) noexcept
@@ -184,6 +190,6 @@ cdef void ready_add(Watch* watch) noexcept
 cdef void ready_remove(Watch* watch) noexcept
 cdef void acks_add(AckList* acks, AckWaiter* waiter) noexcept nogil
 cdef void acks_reach(Turn turn, AckList* acks, int64_t end) noexcept
-cdef void acks_fail(Turn turn, AckList* acks, LogStatus status) noexcept
-cdef bint acks_expire(Turn turn, AckList* acks, int64_t now_ms, int64_t* due_ms) noexcept
+cdef void acks_fail(AwaitedLog log, AckList* acks, LogStatus status) noexcept
+cdef bint acks_expire(AwaitedLog log, AckList* acks, int64_t now_ms, int64_t* due_ms) noexcept
 cdef void call_reached(AwaitedLog log, list waiting, int64_t end, bint is_good) noexcept

@@ -86,6 +86,7 @@ cdef class Turn:
             self.request_end()
 
     cdef void finish(self, AckWaiter* waiter, LogStatus status) noexcept:
+        self.waiting_writes -= 1
         waiter.status = status
         waiter.next = NULL
         if self.finished == NULL:
@@ -263,7 +264,7 @@ cdef class AwaitedLog:
         self.fail_waiters_with(self.service_status())
 
     cdef void fail_waiters_with(self, LogStatus status) noexcept:
-        acks_fail(self.turn, &self.acks, status)
+        acks_fail(self, &self.acks, status)
         call_reached(self, self.callbacks, self.high_watermark, False)
         self.wake()
         self.turn.request_end()
@@ -306,12 +307,16 @@ cdef class AwaitedLog:
     cdef void wait(self, AckWaiter* waiter) noexcept:
         """Return the waiter through Turn.finished once the high watermark reaches its offset."""
         cdef LogStatus status = self.service_status()
+        self.turn.waiting_writes += 1
         waiter.next = NULL
-        if status != LOG_OK or waiter.offset <= self.high_watermark:
-            self.turn.finish(waiter, status)
+        if status != LOG_OK:
+            self.fail_waiter(waiter, status)
+            return
+        if waiter.offset <= self.high_watermark:
+            self.turn.finish(waiter, LOG_OK)
             return
         if self.lacks_replicas:
-            self.turn.finish(waiter, LOG_TOO_FEW_REPLICAS)
+            self.fail_waiter(waiter, LOG_TOO_FEW_REPLICAS)
             return
         acks_add(&self.acks, waiter)
         if self.is_replicated:
@@ -319,6 +324,10 @@ cdef class AwaitedLog:
 
     cdef void note_wait(self, AckWaiter* waiter) noexcept:
         """Note when a new waiter is due."""
+
+    cdef void fail_waiter(self, AckWaiter* waiter, LogStatus status) noexcept:
+        self.failed_writes += 1
+        self.turn.finish(waiter, status)
 
     cdef void watch(self, Watch* watch) noexcept:
         """Wake the watch's owner when the high watermark moves, or the log changes its state."""
@@ -480,16 +489,16 @@ cdef void acks_reach(Turn turn, AckList* acks, int64_t end) noexcept:
         turn.finish(waiter, LOG_OK)
 
 
-cdef void acks_fail(Turn turn, AckList* acks, LogStatus status) noexcept:
+cdef void acks_fail(AwaitedLog log, AckList* acks, LogStatus status) noexcept:
     """Fail all waiters of a list."""
     cdef AckWaiter* waiter
     while acks.head != NULL:
         waiter = acks.head
         acks.head = waiter.next
-        turn.finish(waiter, status)
+        log.fail_waiter(waiter, status)
 
 
-cdef bint acks_expire(Turn turn, AckList* acks, int64_t now_ms, int64_t* due_ms) noexcept:
+cdef bint acks_expire(AwaitedLog log, AckList* acks, int64_t now_ms, int64_t* due_ms) noexcept:
     """Fail the waiters that are due. Return whether any failed; `due_ms` receives when the next of
     the others is due, 0 for never.
     """
@@ -501,7 +510,7 @@ cdef bint acks_expire(Turn turn, AckList* acks, int64_t now_ms, int64_t* due_ms)
     while waiter != NULL:
         following = waiter.next
         if 0 < waiter.due_ms <= now_ms:
-            turn.finish(waiter, LOG_TIMED_OUT)
+            log.fail_waiter(waiter, LOG_TIMED_OUT)
             has_failed = True
         else:
             acks_add(acks, waiter)

@@ -62,18 +62,21 @@ cdef struct Encoder:
     bint is_suspended
     int tagged              # how many tagged fields the walk is in
     int64_t step_left       # weight until the walk is suspended
+    PyObject* errors        # dict: how many of each error code, other than 0; or NULL
     PyObject* saved         # list: where a suspended walk continues, innermost first; or NULL
     Path path
 
 
-def encode(Program program not None, value):
+def encode(Program program not None, value, dict errors=None):
     """Return the bytes of the message whose fields a dictionary has.
+
+    Its error codes, other than 0, are counted in `errors`.
 
     Raises:
         ValueError: a value is not of its field's type, or no field has such a name.
     """
     cdef Encoder encoder
-    begin(&encoder, program)
+    begin(&encoder, program, errors)
     try:
         encode_struct(&encoder, program.root, value)
         return PyBytes_FromStringAndSize(<char*>encoder.bytes, <Py_ssize_t>encoder.size)
@@ -94,14 +97,16 @@ cdef class Encoding:
     cdef bint is_over       # it has returned the bytes, or has failed
     cdef Program program    # the walk borrows from it
     cdef object value
+    cdef dict errors
     cdef list saved
 
-    def __cinit__(self, Program program not None, value):
-        """Prepare to encode a dictionary."""
+    def __cinit__(self, Program program not None, value, dict errors=None):
+        """Prepare to encode a dictionary; its error codes are counted as by `encode`."""
         self.program = program
         self.value = value
+        self.errors = errors
         self.saved = []
-        begin(&self.encoder, program)
+        begin(&self.encoder, program, errors)
         self.encoder.saved = <PyObject*>self.saved
 
     def __dealloc__(self):
@@ -137,13 +142,14 @@ cdef class Encoding:
         return PyBytes_FromStringAndSize(<char*>encoder.bytes, <Py_ssize_t>encoder.size)
 
 
-cdef int begin(Encoder* encoder, Program program) except -1:
+cdef int begin(Encoder* encoder, Program program, dict errors) except -1:
     """Start before the first field, without suspension."""
     encoder.size = 0
     encoder.capacity = FIRST_CAPACITY
     encoder.is_suspended = False
     encoder.tagged = 0
     encoder.step_left = UNBOUNDED
+    encoder.errors = NULL if errors is None else <PyObject*>errors
     encoder.saved = NULL
     encoder.bytes = <uint8_t*>malloc(FIRST_CAPACITY)
     if encoder.bytes == NULL:
@@ -298,6 +304,8 @@ cdef int encode_integer(Encoder* encoder, const Slot* slot, object value) except
     number = PyLong_AsLongLongAndOverflow(value, &overflow)
     if overflow or number < INTEGER_MIN[slot.kind] or number > INTEGER_MAX[slot.kind]:
         raise wrong(encoder, type_of(slot), value)
+    if slot.is_error and number != 0 and encoder.errors != NULL:
+        (<dict>encoder.errors)[number] = (<dict>encoder.errors).get(number, 0) + 1
     return put_integer(encoder, number, <int>slot.size_min)
 
 

@@ -31,6 +31,7 @@ cdef struct Slot:
     int kind
     bint is_nullable
     bint is_compact
+    bint is_error           # an error code, which the encoding of responses counts
     size_t size_min         # the fewest bytes of a value; its size if it is fixed
     PyObject* field
     PyObject* name

@@ -44,7 +44,8 @@ cdef class Field:
         self.tag = tag
         self.default = default
         self.struct = struct
-        self.slot = Slot(kind=ARRAY, is_nullable=is_nullable, is_compact=is_compact, size_min=0,
+        self.slot = Slot(kind=ARRAY, is_nullable=is_nullable, is_compact=is_compact,
+                         is_error=name.endswith("error_code"), size_min=0,
                          field=<PyObject*>self, name=<PyObject*>self.name,
                          default=<PyObject*>default, struct=<PyObject*>struct, element=NULL)
         if KINDS.get(type.removeprefix("[]") or "{}") == STRUCT and struct is None:

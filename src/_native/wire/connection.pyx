@@ -820,6 +820,7 @@ cdef class Connection:
             slot = self.slots_head
             self.slots_head = slot.next
             slot.connection = NULL
+            slot.meter = NULL       # it may wait for longer than the protocol exists
             if slot.waiting == 0:
                 slot_free(slot)     # otherwise the last write it waits for frees it
         self.slots_tail = NULL

@@ -155,8 +155,8 @@ cdef class PendingReply:
             wait.ended()
             return
         connection.begin_wait(wait)
-        if connection.input_ended or not connection.interest & EPOLLRDHUP:
-            # The peer has gone. A wait that has nothing to send would not notice that by itself.
+        if wait.is_stream and (connection.input_ended or not connection.interest & EPOLLRDHUP):
+            # The peer has gone. A stream that has nothing to send would not notice that by itself.
             connection.close("closed by the peer")
 
     cdef void finish(self, bint is_busy) except *:

@@ -131,14 +131,21 @@ class Message:
         """
         return decode(self.program(version), data, offset, weight_max, as_views=as_views)
 
-    def encode(self, version: int, value: Mapping[str, object]) -> bytes:
+    def encode(
+        self, version: int, value: Mapping[str, object], errors: dict[int, int] | None = None
+    ) -> bytes:
         """Return the bytes of the message.
+
+        Args:
+            version: of the message.
+            value: its fields.
+            errors: how often it has each error code, other than 0, is added to this.
 
         Raises:
             ValueError: a value has the wrong type, or a name is not that of a field.
             Unsupported: there is no such version.
         """
-        return encode(self.program(version), value)
+        return encode(self.program(version), value, errors)
 
     def decoding(
         self, version: int, data: bytes, weight_max: int = limits.MESSAGE_WEIGHT_MAX
@@ -146,13 +153,15 @@ class Message:
         """Return an object that decodes a message in steps; arguments and errors as in `decode`."""
         return Decoding(self.program(version), data, weight_max)
 
-    def encoding(self, version: int, value: Mapping[str, object]) -> Encoding:
-        """Return an object that encodes a message in steps; errors as in `encode`.
+    def encoding(
+        self, version: int, value: Mapping[str, object], errors: dict[int, int] | None = None
+    ) -> Encoding:
+        """Return an object that encodes a message in steps; arguments and errors as in `encode`.
 
         The dictionary must not change until the last step. Its lists of structs are emptied while
         they are encoded, so they must not be shared.
         """
-        return Encoding(self.program(version), value)
+        return Encoding(self.program(version), value, errors)
 
 
 def request(api_key: int) -> Message:

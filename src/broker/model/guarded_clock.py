@@ -24,7 +24,7 @@ class MachineClock(Clock, Protocol):
 class GuardedClock:
     """A clock that checks for steps of the wall clock each time an age is computed."""
 
-    __slots__ = ("_clock", "_guard", "_heard_ms", "change_count")
+    __slots__ = ("_clock", "_guard", "_heard_ms", "change_count", "step_count")
 
     def __init__(
         self, clock: MachineClock, boot_id: str, seen: ClockState | None, confirmed_ms: int
@@ -34,6 +34,7 @@ class GuardedClock:
         self._guard = ClockGuard(seen, boot_id, self._now(), confirmed_ms)
         self._heard_ms = 0  # the last confirmation that was processed
         self.change_count = 0  # of changes that must be stored without delay
+        self.step_count = 0  # of the wall clock, since the start
         self.confirm(confirmed_ms)
 
     def wall_ms(self) -> int:
@@ -55,6 +56,11 @@ class GuardedClock:
     def seen(self) -> ClockState:
         """Return what has to be stored for the next start."""
         return self._guard.seen(self._look())
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the wall clock is not believed: nothing is old by it."""
+        return self._guard.is_held
 
     def confirm(self, confirmed_ms: int) -> None:
         """Process the operator's confirmation (polylog.clock.confirmed.ms) that is in force."""
@@ -89,6 +95,7 @@ class GuardedClock:
     def _log_change(self, change: Change, now: Reading, away_ms: int = 0) -> None:
         self.change_count += 1
         if change is Change.STEPPED:
+            self.step_count += 1
             _log.warning(
                 "the wall clock has stepped, nothing is deleted by age until it returns or is"
                 " confirmed: stepped_ms=%+d wall_ms=%d expected_ms=%d to_confirm=%s",

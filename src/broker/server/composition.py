@@ -380,7 +380,7 @@ def compose(  # noqa: PLR0913, PLR0917 - what the process has before any part
     maintenance = make_maintenance(storage, logs, checkpoints, broker.health)
     connection_limits = limit_connections(storage.configs, quotas, clock)
     waiting_logins = WaitingLogins(loop)
-    measure = partial(make_pages, broker, maintenance.disk_watch)
+    measure = partial(make_pages, broker, maintenance.disk_watch, clock)
     limited = connection_limits, waiting_logins
     poller = make_poller(config, logs, protocols, loop, limited, measure)
     poller.authorizes = security.authorizer is not None

@@ -14,6 +14,8 @@ from broker.core.metrics.collect import Collector, Sources
 from broker.core.metrics.counters import Counters
 from broker.core.metrics.pages import Pages
 from broker.model import limits
+from broker.model.errors import ErrorCode
+from broker.model.guarded_clock import GuardedClock
 from broker.server.disk_watch import DiskWatch
 from broker.server.requests import Requests
 
@@ -37,6 +39,7 @@ def _process() -> tuple[int, int]:
 def make_pages(
     broker: Broker,
     disk_watch: DiskWatch,
+    clock: GuardedClock,
     poller: Poller,
     protocols: Mapping[str, NativeProtocol],
     requests: Requests,
@@ -55,6 +58,8 @@ def make_pages(
         poller,
         protocols,
         schema.API_KEYS,
+        {code.number: code.name for code in ErrorCode},
+        lambda: (clock.step_count, clock.is_held),
         lambda: requests.queued,
         lambda: disk_watch.state,
         pools,

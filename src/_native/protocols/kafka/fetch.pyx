@@ -70,6 +70,7 @@ from broker._native.protocols.kafka.fetch_request cimport (
 from broker._native.protocols.kafka.parked_fetch cimport FETCH_NOT_SERVED, FETCH_PARKED, FETCH_READY
 from broker._native.wire.output_queue cimport queue_commit, queue_reserve
 from broker._native.wire.quota cimport NS_PER_MS, percents
+from broker._native.wire.request_meter cimport meter_error
 
 import os
 
@@ -257,6 +258,7 @@ cdef class FetchSession(ParkedFetch):
         count_at = at
         at += 5 if self.is_flexible else 4
         queue_commit(queue, at - start)
+        meter_error(self.meter, self.error)
         topics = 0 if self.error != 0 or self.throttle_ms > 0 else self.put_topics(queue)
         if self.is_flexible:
             put_padded(count_at, <uint32_t>topics + 1)
@@ -439,6 +441,9 @@ cdef class FetchSession(ParkedFetch):
             aborted_list_free(&aborted)
             Py_XDECREF(file)
             return
+        if error != 0:
+            meter_error(self.meter, error)
+            (<PartitionLog>node.log).failed_reads += 1
         queue_commit(
             queue, self.put_head_of(node, at, error, &aborted, found.size, preferred) - at)
         aborted_list_free(&aborted)

@@ -5,6 +5,7 @@ from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
 from broker._native.protocols.kafka.envelope cimport RequestHead
 from broker._native.wire.reply_slot cimport ReplySlot
+from broker._native.wire.request_meter cimport RequestMeter
 from broker._native.wire.unseen_writes cimport UnseenWrites
 
 cdef enum ServeStatus:
@@ -15,7 +16,6 @@ cdef enum ServeStatus:
 
 
 cdef ServeStatus produce_serve(TopicTable topics, Turn turn, Permissions permissions,
-                               RequestHead* head,
-                               UnseenWrites* unseen, ReplySlot** slot,
-                               int64_t* decompressed_bytes) noexcept
+                               RequestHead* head, RequestMeter* meter, UnseenWrites* unseen,
+                               ReplySlot** slot, int64_t* decompressed_bytes) noexcept
 cdef void tell_throttle(ReplySlot* slot, RequestHead* head, int64_t throttle_ms) noexcept

@@ -67,6 +67,7 @@ from broker._native.records.record_checks cimport (
     all_have_keys, compressed_records_are_valid,
 )
 from broker._native.wire.reply_slot cimport SlotFail, slot_new
+from broker._native.wire.request_meter cimport meter_error
 from broker._native.wire.unseen_writes cimport unseen_add
 
 from broker.model import limits
@@ -234,8 +235,10 @@ cdef inline int16_t refusal_of(LogStatus status, RequestHead* head) noexcept nog
     return ERROR_KAFKA_STORAGE_ERROR
 
 
-cdef inline void fail_part(uint8_t* error_at, LogStatus status, int16_t storage) noexcept nogil:
+cdef inline void fail_part(ReplySlot* slot, uint32_t place, LogStatus status,
+                           int16_t storage) noexcept nogil:
     # Changes what put_part has written: the error and the base offset.
+    cdef uint8_t* error_at = slot.data + place
     cdef int16_t error = storage
     if status == LOG_FULL or status == LOG_TOO_FEW_REPLICAS:
         error = ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -243,6 +246,7 @@ cdef inline void fail_part(uint8_t* error_at, LogStatus status, int16_t storage)
         error = ERROR_REQUEST_TIMED_OUT
     elif status == LOG_NOT_LED:
         error = ERROR_NOT_LEADER_OR_FOLLOWER
+    meter_error(slot.meter, error)
     store_uint16(error_at, error)
     store_uint64(error_at + 2, -1)
 
@@ -250,16 +254,16 @@ cdef inline void fail_part(uint8_t* error_at, LogStatus status, int16_t storage)
 # One per layout of a partition in the reply. Each is a SlotFail; `place` is that of the error.
 
 cdef void fail_from_log_start(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil:
-    fail_part(slot.data + place, status, ERROR_KAFKA_STORAGE_ERROR)
+    fail_part(slot, place, status, ERROR_KAFKA_STORAGE_ERROR)
     store_uint64(slot.data + place + 18, -1)     # no log start offset
 
 
 cdef void fail_from_batches(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil:
-    fail_part(slot.data + place, status, ERROR_KAFKA_STORAGE_ERROR)
+    fail_part(slot, place, status, ERROR_KAFKA_STORAGE_ERROR)
 
 
 cdef void fail_oldest(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil:
-    fail_part(slot.data + place, status, ERROR_NOT_LEADER_OR_FOLLOWER)
+    fail_part(slot, place, status, ERROR_NOT_LEADER_OR_FOLLOWER)
 
 
 cdef inline SlotFail fail_of(RequestHead* head) noexcept nogil:
@@ -277,6 +281,7 @@ cdef bint append_part(Part* part, UnseenWrites* unseen, ReplySlot* slot, uint8_t
     cdef int64_t base_offset = -1
     cdef int64_t end_offset
     cdef LogStatus status = LOG_OK
+    cdef int16_t error
     part.waiter = NULL
     if part.is_duplicate:
         base_offset = part.original.base_offset
@@ -284,6 +289,9 @@ cdef bint append_part(Part* part, UnseenWrites* unseen, ReplySlot* slot, uint8_t
     else:
         status = log.append_batch(part.batch, &part.info, &base_offset)
         end_offset = base_offset + part.info.last_offset_delta + 1
+    if status != LOG_OK:
+        log.failed_writes += 1
+        log.rejected_bytes += <uint64_t>part.info.size
     if slot == NULL:
         return status == LOG_OK and (
             log.high_watermark >= end_offset or unseen_add(unseen, log, end_offset))
@@ -296,26 +304,29 @@ cdef bint append_part(Part* part, UnseenWrites* unseen, ReplySlot* slot, uint8_t
         slot.waiting += 1
         at[0] = put_part(at[0], head, log.partition, 0, base_offset, log.log_start_offset)
         return True
-    at[0] = put_part(at[0], head, log.partition, refusal_of(status, head), -1, -1)
+    error = refusal_of(status, head)
+    meter_error(slot.meter, error)
+    at[0] = put_part(at[0], head, log.partition, error, -1, -1)
     return False
 
 
 cdef ServeStatus produce_serve(TopicTable topics, Turn turn, Permissions permissions,
-                               RequestHead* head, UnseenWrites* unseen, ReplySlot** slot,
-                               int64_t* decompressed_bytes) noexcept:
+                               RequestHead* head, RequestMeter* meter, UnseenWrites* unseen,
+                               ReplySlot** slot, int64_t* decompressed_bytes) noexcept:
     """Serve one request whole, or not at all. `decompressed_bytes`: of its batches,
     see record_checks.
     """
     global decompress_left
     cdef ServeStatus status
     decompress_left = DECOMPRESSED_MAX
-    status = serve_whole(topics, turn, permissions, head, unseen, slot)
+    status = serve_whole(topics, turn, permissions, head, meter, unseen, slot)
     decompressed_bytes[0] = DECOMPRESSED_MAX - decompress_left
     return status
 
 
 cdef ServeStatus serve_whole(TopicTable topics, Turn turn, Permissions permissions,
-                             RequestHead* head, UnseenWrites* unseen, ReplySlot** slot) noexcept:
+                             RequestHead* head, RequestMeter* meter, UnseenWrites* unseen,
+                             ReplySlot** slot) noexcept:
     global request_mark, acks, due_ms
     cdef Cursor cursor = head.body
     cdef const uint8_t* transactional_id = NULL
@@ -347,6 +358,7 @@ cdef ServeStatus serve_whole(TopicTable topics, Turn turn, Permissions permissio
     slot[0] = slot_new(reply_size + <uint32_t>part_count * REPLY_PART_SIZE, part_count)
     if slot[0] == NULL:
         return SERVED_CLOSE
+    slot[0].meter = meter    # counts errors, also of waits that end at once
     append_and_answer(head, topic_count, slot[0], unseen)
     return SERVED
 

@@ -177,7 +177,7 @@ cdef class Kafka(NativeProtocol):
         cdef bint is_sample = is_sampled(meter, head)
         cdef int64_t begun_ns = 0 if quota is None and not is_sample else monotonic_ns()
         cdef ServeStatus status = produce_serve(
-            connection.poller.topics, connection.poller.turn, permissions, head,
+            connection.poller.topics, connection.poller.turn, permissions, head, meter,
             &connection.unseen, &slot, &decompressed_bytes)
         connection.poller.work += <int>(decompressed_bytes >> DECOMPRESSED_WORK_SHIFT)
         if status == NOT_SERVED:

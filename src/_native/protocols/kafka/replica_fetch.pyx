@@ -70,6 +70,7 @@ from broker._native.protocols.kafka.fetch_reply cimport (
 )
 from broker._native.protocols.kafka.parked_fetch cimport FETCH_NOT_SERVED, FETCH_PARKED, FETCH_READY
 from broker._native.wire.output_queue cimport queue_commit, queue_reserve
+from broker._native.wire.request_meter cimport meter_error
 
 import os
 
@@ -354,6 +355,7 @@ cdef class ReplicaSession(ParkedFetch):
         store_uint32(at + 6, self.session_id if self.error == 0 else 0)
         at += 10
         queue_commit(queue, HEAD_SIZE)
+        meter_error(self.meter, self.error)
         topics = 0 if self.error != 0 else self.put_topics(queue)
         put_padded(at, <uint32_t>topics + 1)
         queue_tags(queue)
@@ -431,6 +433,7 @@ cdef class ReplicaSession(ParkedFetch):
             if found.size > 0:
                 Py_DECREF(<object>file)
             return
+        meter_error(self.meter, error)
         queue_commit(queue, self.put_head_of(node, at, error, found.size) - at)
         if found.size > 0:
             is_first[0] = False

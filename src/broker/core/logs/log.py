@@ -115,7 +115,17 @@ class TransactionalLog(SyncedLog, Protocol):
 
 
 class Log(TransactionalLog, Protocol):
-    """A log that clients write."""
+    """A log that clients write.
+
+    Attributes:
+        failed_writes: requests to append that were refused or not acknowledged, since the start.
+        rejected_bytes: of what was refused.
+        failed_reads: requests to read that were answered with an error.
+    """
+
+    failed_writes: int
+    rejected_bytes: int
+    failed_reads: int
 
     @property
     def partition(self) -> int:

@@ -14,6 +14,7 @@ from broker.core.groups.consumer.group import ConsumerGroup
 from broker.core.metrics import limits
 from broker.core.metrics.counters import OTHER, Counters
 from broker.core.metrics.text import Number, Sample
+from broker.core.metrics.time_lags import TimeLags
 from broker.core.metrics.totals import Totals
 from broker.core.scheduling.steps import StepBudget, ascending, next_step
 from broker.core.transactions.records import TransactionState
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from broker.core.topics.topic import Topic
 
 Values: TypeAlias = dict[str, list[Sample]]
+_FETCH = 1
 _REPLICA_FETCH = 128  # the number of its meter, beside those of APIs (kafka/protocol.pyx)
 
 
@@ -39,6 +41,8 @@ class Sources(NamedTuple):
         poller: of all connections.
         protocols: the native sides by name.
         api_names: of Kafka's APIs, by key.
+        error_names: of Kafka's error codes.
+        clock: how often the wall clock has stepped, and whether it is not believed now.
         queued: how many requests wait for Python.
         disk: the last look at the disk, and its level.
         pools: used bytes and limit by pool.
@@ -49,6 +53,8 @@ class Sources(NamedTuple):
     poller: "Poller"
     protocols: Mapping[str, "NativeProtocol"]
     api_names: Mapping[int, str]
+    error_names: Mapping[int, str]
+    clock: Callable[[], tuple[int, bool]]
     queued: Callable[[], int]
     disk: Callable[[], "tuple[str, Space, int]"]
     pools: Callable[[], Mapping[str, tuple[int, int]]]
@@ -67,6 +73,7 @@ class Collector:
         self._started = broker.clock.wall_ms() / 1000
         self._busy = time.thread_time(), monotonic_ns()
         self._totals = Totals()
+        self._time_lags = TimeLags()
         self._version = ""  # read for the first page
         self._lock = asyncio.Lock()
 
@@ -90,19 +97,25 @@ class Collector:
 
     def _requests(self, values: Values) -> None:
         kafka = self._sources.protocols["kafka"]
-        for key, (versions, *times) in kafka.request_meters():
-            if key == _REPLICA_FETCH:
-                api = "FetchFollower"
-            else:
-                api = "FetchConsumer" if key == 1 else self._sources.api_names.get(key, str(key))
+        errors = {key: Counter(counted) for key, counted in self._counters.errors.items()}
+        for key, (versions, native_errors, *times) in kafka.request_meters():
+            api_key = _FETCH if key == _REPLICA_FETCH else key
+            errors.setdefault(api_key, Counter()).update(native_errors)
+            api = self._sources.api_names.get(api_key, str(api_key))
             if key != _REPLICA_FETCH:  # it is counted as a Fetch, too
                 for version, count in enumerate(versions):
                     if count:
-                        labels = self._sources.api_names.get(key, str(key)), str(version)
-                        add(values, "polylog_requests_total", labels, count)
+                        add(values, "polylog_requests_total", (api, str(version)), count)
+            if api_key == _FETCH:
+                api = "FetchConsumer" if key == _FETCH else "FetchFollower"
             names = ("", "_queue", "_local", "_remote")
             for name, state in zip(names, times, strict=True):
                 add(values, f"polylog_request{name}_seconds", (api,), state)
+        for key, counted in errors.items():
+            for code, count in counted.items():
+                error = self._sources.error_names.get(code, str(code))
+                labels = self._sources.api_names.get(key, str(key)), error
+                add(values, "polylog_request_errors_total", labels, count)
         for name, protocol in self._sources.protocols.items():
             add(values, "polylog_protocol_requests_total", (name,), protocol.requests)
         poller = self._sources.poller
@@ -110,6 +123,7 @@ class Collector:
         put(values, "polylog_log_sync_seconds", poller.turn.sync_times)
         put(values, "polylog_request_queue_size", self._sources.queued())
         add(values, "polylog_waiting_requests", ("Fetch",), poller.parked)
+        add(values, "polylog_waiting_requests", ("Produce",), poller.turn.waiting_writes)
         cpu, now = time.thread_time(), monotonic_ns()
         busy = min((cpu - self._busy[0]) / max((now - self._busy[1]) / 1e9, 1e-3), 1.0)
         self._busy = cpu, now
@@ -155,6 +169,9 @@ class Collector:
         put(values, "polylog_max_fds", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         put(values, "polylog_resident_memory_bytes", resident_bytes)
         put(values, "polylog_cpu_seconds_total", time.process_time())
+        jumps, is_held = self._sources.clock()
+        put(values, "polylog_clock_jumps_total", jumps)
+        put(values, "polylog_clock_held", int(is_held))
         put(values, "polylog_uptime_seconds", self._broker.clock.wall_ms() / 1000 - self._started)
         put(values, "polylog_start_timestamp_seconds", self._started)
         node_id = str(self._broker.config.integer("node.id"))
@@ -173,13 +190,12 @@ class Collector:
             if topic is None:
                 continue
             counts["topics"] += 1
-            sums = [0, 0, 0, 0]
+            sums = [0] * len(_TOTALS)
             for number in range(topic.partition_count):
                 log: PartitionLog | None = topic.held_log(number)  # type: ignore[assignment]
                 self._partition(topic, number, log, counts)
                 if log is not None and not log.is_loading:
-                    amounts = log.records_in, log.bytes_in, log.bytes_out, log.bytes_copied
-                    sums = [a + b for a, b in zip(sums, amounts, strict=True)]
+                    sums = [a + b for a, b in zip(sums, _amounts(log), strict=True)]
                     counts["unsynced"] += log.unsynced_bytes
                     counts["size"] += log.size
                     if is_all:
@@ -194,8 +210,12 @@ class Collector:
         self._put_sums(values, counts)
 
     def _put_sums(self, values: Values, counts: Counter[str]) -> None:
+        without_log = {
+            "polylog_failed_writes_total": self._counters.failed_writes,
+            "polylog_failed_reads_total": self._counters.failed_reads,
+        }
         for name, amount in zip(_TOTALS, self._totals.all, strict=True):
-            put(values, name, amount)
+            put(values, name, amount + without_log.get(name, 0))
         for name, key in _PARTITION_GAUGES.items():
             put(values, name, counts[key])
         view = self._broker.cluster
@@ -237,6 +257,8 @@ class Collector:
         """Walk over all groups that this broker coordinates."""
         states, counts = Counter[str](), Counter[str]()
         budget = StepBudget(limits.GROUP_OFFSETS_PER_STEP)
+        if is_all:
+            self._time_lags.begin()
         for shard in list(self._broker.groups.shards()):
             for group_id, group in list(shard.groups.items()):
                 state = group.listing().state
@@ -252,30 +274,43 @@ class Collector:
                 for topic, offsets in list(shard.offsets.of_group(group_id).items()):
                     for partition, committed in list(offsets.items()):
                         place = group_id, topic, partition
-                        self._offset(values, place, committed.offset, counts)
-                        await budget.spend(1)
+                        work = self._offset(values, place, committed.offset, counts)
+                        await budget.spend(work)
         for state, count in states.items():
             add(values, "polylog_groups", (state,), count)
-        if counts["left out"]:
-            add(values, "polylog_metrics_left_out", ("groups",), counts["left out"])
+        for family, key in (("groups", "left out"), ("time lags", "no time")):
+            if counts[key]:
+                add(values, "polylog_metrics_left_out", (family,), counts[key])
 
     def _offset(
         self, values: Values, place: tuple[str, str, int], offset: int, counts: Counter[str]
-    ) -> None:
+    ) -> int:
+        """Add the series of a committed offset; return what that has cost, in offsets."""
         if counts["series"] >= limits.GROUP_SERIES_MAX:
             counts["left out"] += 1
-            return
+            return 1
         counts["series"] += 1
         group_id, name, partition = place
         labels = group_id, name, str(partition)
         add(values, "polylog_group_offset", labels, offset)
         topic = self._broker.topics.get(name)
         log = None if topic is None else topic.held_log(partition)
-        if log is not None and not (log.is_loading or log.is_offline):
-            lag = max(log.high_watermark - offset, 0)
-            add(values, "polylog_group_lag_records", labels, lag)
-            kept = log.high_watermark - log.log_start_offset
-            add(values, "polylog_group_lag_ratio", labels, lag / kept if kept > 0 else 0.0)
+        if log is None or log.is_loading or log.is_offline:
+            return 1
+        lag = max(log.high_watermark - offset, 0)
+        add(values, "polylog_group_lag_records", labels, lag)
+        kept = log.high_watermark - log.log_start_offset
+        add(values, "polylog_group_lag_ratio", labels, lag / kept if kept > 0 else 0.0)
+        if lag == 0:
+            add(values, "polylog_group_lag_seconds", labels, 0.0)
+            return 1
+        time_ms = self._time_lags.time_ms(place, log, offset)
+        if time_ms >= 0:
+            seconds = max(self._broker.clock.wall_ms() - time_ms, 0) / 1000
+            add(values, "polylog_group_lag_seconds", labels, seconds)
+        else:
+            counts["no time"] += 1
+        return limits.TIME_LOOKUP_WORK
 
     async def _transactions(self, values: Values) -> None:
         """Walk over the transactional ids that this broker coordinates."""
@@ -296,11 +331,19 @@ _TOTALS = (
     "polylog_appended_bytes_total",
     "polylog_read_bytes_total",
     "polylog_copied_bytes_total",
+    "polylog_failed_writes_total",
+    "polylog_rejected_bytes_total",
+    "polylog_failed_reads_total",
 )
+# Of the same amounts.
 _TOPIC_TOTALS = (
     "polylog_topic_records_in_total",
     "polylog_topic_appended_bytes_total",
     "polylog_topic_read_bytes_total",
+    None,
+    "polylog_topic_failed_writes_total",
+    "polylog_topic_rejected_bytes_total",
+    "polylog_topic_failed_reads_total",
 )
 _PARTITION_GAUGES = {
     "polylog_topics": "topics",
@@ -328,6 +371,19 @@ def put(values: Values, name: str, value: object) -> None:
     add(values, name, (), value)
 
 
+def _amounts(log: "PartitionLog") -> tuple[int, ...]:
+    """Return what a log has counted, in the order of _TOTALS."""
+    return (
+        log.records_in,
+        log.bytes_in,
+        log.bytes_out,
+        log.bytes_copied,
+        log.failed_writes,
+        log.rejected_bytes,
+        log.failed_reads,
+    )
+
+
 def _log_series(
     values: Values, labels: tuple[str, str], log: "PartitionLog", counts: Counter[str]
 ) -> None:
@@ -342,7 +398,9 @@ def _log_series(
 
 
 def _topic_series(values: Values, shown: str, sums: Iterable[Number]) -> None:
-    for name, amount in zip(_TOPIC_TOTALS, sums, strict=False):
+    for name, amount in zip(_TOPIC_TOTALS, sums, strict=True):
+        if name is None:
+            continue
         found = values.setdefault(name, [])
         others = shown == OTHER and found and found[-1].labels == (OTHER,)
         before = found.pop().value if others else 0

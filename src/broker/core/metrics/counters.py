@@ -1,6 +1,6 @@
 """What Python code counts: plain integers, which the code that does the work increments."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Final
 
 from broker.core.metrics.limits import LABEL_VALUES_MAX
@@ -33,7 +33,16 @@ class Bounded:
 class Counters:
     """The counters of one broker."""
 
-    __slots__ = ("accepted", "closed", "login_failures", "logins", "refused")
+    __slots__ = (
+        "accepted",
+        "closed",
+        "errors",
+        "failed_reads",
+        "failed_writes",
+        "login_failures",
+        "logins",
+        "refused",
+    )
 
     def __init__(self) -> None:
         """Begin at 0."""
@@ -42,3 +51,8 @@ class Counters:
         self.logins = Bounded()  # by listener and mechanism
         self.login_failures = Bounded()  # by listener, mechanism and reason
         self.refused = Bounded()  # by reason
+        # Of Kafka's answers that Python makes, by API key and error code: few, as both are known.
+        self.errors: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        # Of partitions that have no log here; the others are counted by their logs.
+        self.failed_writes = 0
+        self.failed_reads = 0

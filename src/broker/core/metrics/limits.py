@@ -11,6 +11,11 @@ TOPIC_SERIES_MAX: Final = 2_000
 # step; it is kept for a second only.
 PARTITION_SERIES_MAX: Final = 10_000
 GROUP_SERIES_MAX: Final = 10_000
+# Times of records that are looked up for one page, for the time lags of groups: each reads headers
+# of a segment, which may have to be opened.
+TIME_LOOKUPS_MAX: Final = 1_000
+# What one of them costs, in offsets of groups (GROUP_OFFSETS_PER_STEP).
+TIME_LOOKUP_WORK: Final = 10
 # Groups with series of their own.
 GROUPS_MAX: Final = 5_000
 # Values of a label whose values come from outside, such as reasons.

@@ -7,6 +7,7 @@ from broker.core.metrics.limits import LINES_PER_STEP, PAGE_SECONDS
 from broker.core.metrics.registry import METRICS
 from broker.core.metrics.text import END, family
 from broker.core.scheduling.steps import in_parts
+from broker.model.long_page import LongPage
 
 
 class Pages:
@@ -15,10 +16,10 @@ class Pages:
     def __init__(self, collector: Collector) -> None:
         """Begin without pages."""
         self._collector = collector
-        self._made: dict[tuple[bool, bool], asyncio.Task[tuple[bytes, ...]]] = {}
+        self._made: dict[tuple[bool, bool], asyncio.Task[LongPage]] = {}
 
-    async def page(self, *, is_all: bool, is_open: bool) -> tuple[bytes, ...]:
-        """Return the parts of a page, which was done at most PAGE_SECONDS ago."""
+    async def page(self, *, is_all: bool, is_open: bool) -> LongPage:
+        """Return a page, which was done at most PAGE_SECONDS ago."""
         loop, key = asyncio.get_running_loop(), (is_all, is_open)
         made = self._made.get(key)
         if made is None:
@@ -27,16 +28,19 @@ class Pages:
             made.add_done_callback(lambda _: loop.call_later(PAGE_SECONDS, self._made.pop, key))
         return await asyncio.shield(made)  # one who leaves does not end it for the others
 
-    async def _render(self, *, is_all: bool, is_open: bool) -> tuple[bytes, ...]:
+    async def _render(self, *, is_all: bool, is_open: bool) -> LongPage:
         values = await self._collector.collect(is_all=is_all)
         lines = (
             line
             for metric in METRICS.values()
             if is_all or metric.is_small
-            for line in family(metric, values.get(metric.name, ()), is_open=is_open)
+            # (To free all values at the end would be one long step.)
+            for line in family(metric, values.pop(metric.name, ()), is_open=is_open)
         )
         parts = [_encoded(part) async for part in in_parts(lines, LINES_PER_STEP)]
-        return (*parts, _encoded([END])) if is_open else tuple(parts)
+        if is_open:
+            parts.append(_encoded([END]))
+        return LongPage(tuple(parts))
 
 
 def _encoded(lines: list[str]) -> bytes:

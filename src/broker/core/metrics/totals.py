@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Final
 
-_PLACES: Final = 4
+_PLACES: Final = 7
 
 
 class Totals:

@@ -10,7 +10,7 @@ CLIENTS_PAGE_BYTES_MAX; with more, it is not complete.
 """
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from broker._native.wire.connection import Connection
@@ -29,13 +29,15 @@ _COMPACT: Final = (",", ":")
 
 def show_clients(_: Request, session: Session) -> Content:
     """List the connections that there are when it is asked."""
-    return Content(_document(session.broker.node_id, session.broker.connections()))
+    return Content(_document(session.broker.node_id, session.broker.connections))
 
 
-async def _document(node_id: int, connections: Sequence[Connection]) -> AsyncIterator[bytes]:
+async def _document(
+    node_id: int, connections: Callable[[], Sequence[Connection]]
+) -> AsyncIterator[bytes]:
     yield b'{"broker":%d,"clients":[' % node_id
     count = size = 0
-    async for some in in_parts(connections, CLIENTS_PER_STEP):
+    async for some in in_parts(connections(), CLIENTS_PER_STEP):
         clients = [each for each in some if isinstance(each.session, Session)]
         comma = ",\n" if count else "\n"
         count += len(clients)

@@ -1,16 +1,29 @@
-"""From a request to its page, and to the bytes of the response."""
+"""From a request to its page, and to the bytes of the response.
 
+Long pages are sent in parts (_native/protocols/http/page_stream.pyx). All that are being sent have
+a limit; who asks for one more is told to come back.
+"""
+
+import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from typing import Final
+from weakref import WeakSet
 
 from broker._native.protocols.http import protocol as native
+from broker._native.protocols.http.page_stream import PageStream
 from broker.core.access import begin, check_needs
 from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import RequestError
+from broker.model.http_limits import (
+    HTTP_JOINED_BYTES_MAX,
+    HTTP_PAGES_BYTES_MAX,
+    HTTP_RETRY_AFTER_SECONDS,
+)
+from broker.model.long_page import LongPage
 from broker.protocols.base import Answer, Reply, WireProtocol
 from broker.protocols.http import credentials
-from broker.protocols.http.page import TEXT, Content, Page
+from broker.protocols.http.page import TEXT, UNAVAILABLE, Content, Page
 from broker.protocols.http.request import Request, parse_head
 from broker.protocols.http.table import PAGES
 
@@ -21,13 +34,19 @@ _CHALLENGE: Final = 'WWW-Authenticate: Basic realm="polylog", charset="UTF-8"'
 _FORBIDDEN: Final = Content(b"forbidden\n", TEXT, "403 Forbidden")
 _NOT_FOUND: Final = Content(b"not found\n", TEXT, "404 Not Found")
 _NOT_ALLOWED: Final = Content(b"GET or HEAD\n", TEXT, "405 Method Not Allowed")
+_BUSY: Final = Content(b"too many long pages are being sent\n", TEXT, UNAVAILABLE)
 
 
 class Http(WireProtocol):
     """The protocol."""
 
-    __slots__ = ()
+    __slots__ = ("_making", "_sent")
     name = "http"
+
+    def __init__(self) -> None:
+        """Begin without pages."""
+        self._making = asyncio.Lock()
+        self._sent: WeakSet[LongPage] = WeakSet()  # long pages; they are held by their readers
 
     def native_protocol(self, config: Config) -> native.Http:  # noqa: ARG002 (nothing of it is configured)
         """Make its native side, which serves connections before a login as it does afterwards."""
@@ -53,7 +72,26 @@ class Http(WireProtocol):
         content = _content(request, session)
         if isinstance(content, Content) and isinstance(content.body, bytes):
             return _answer(content, has_body=has_body)
-        return _later(content, has_body=has_body)
+        return self._later(content, has_body=has_body)
+
+    async def _later(self, content: Content | Awaitable[Content], *, has_body: bool) -> Answer:
+        if not isinstance(content, Content):
+            content = await content
+        if isinstance(content.body, AsyncIterator):
+            async with self._making:  # those that wait have made nothing yet
+                page = LongPage(tuple([part async for part in content.body]))
+                content = content._replace(body=page)
+                return self._answer(content, has_body=has_body)
+        return self._answer(content, has_body=has_body)
+
+    def _answer(self, content: Content, *, has_body: bool) -> Answer:
+        page = content.body
+        if has_body and isinstance(page, LongPage) and page.size > HTTP_JOINED_BYTES_MAX:
+            sent_bytes = sum(each.size for each in self._sent if each is not page)
+            if sent_bytes and sent_bytes + page.size > HTTP_PAGES_BYTES_MAX:
+                return _answer(_BUSY, f"Retry-After: {HTTP_RETRY_AFTER_SECONDS}")
+            self._sent.add(page)
+        return _answer(content, has_body=has_body)
 
 
 def _content(request: Request, session: Session) -> Content | Awaitable[Content]:
@@ -89,26 +127,25 @@ def _shown(page: Page, request: Request, session: Session) -> Content | Awaitabl
     return page.show(request, session)
 
 
-async def _later(content: Content | Awaitable[Content], *, has_body: bool) -> Answer:
-    if not isinstance(content, Content):
-        content = await content
-    if isinstance(content.body, AsyncIterator):
-        content = content._replace(body=tuple([part async for part in content.body]))
-    return _answer(content, has_body=has_body)
-
-
 def _answer(content: Content, *headers: str, has_body: bool = True) -> Answer:
     if content is _UNAUTHORIZED:
         headers = (*headers, _CHALLENGE)
-    assert not isinstance(content.body, AsyncIterator)
-    parts = (content.body,) if isinstance(content.body, bytes) else content.body
+    body = content.body
+    assert not isinstance(body, AsyncIterator)
+    size = body.size if isinstance(body, LongPage) else len(body)
     lines = [
         f"HTTP/1.1 {content.status}",
         f"Content-Type: {content.kind}",
-        f"Content-Length: {sum(map(len, parts))}",
+        f"Content-Length: {size}",
         "Cache-Control: no-store",
         "Connection: close",
         *headers,
     ]
     head = "\r\n".join([*lines, "", ""]).encode("latin-1")
-    return Answer(b"".join((head, *parts)) if has_body else head, is_last=True)
+    if not has_body:
+        return Answer(head, is_last=True)
+    if not isinstance(body, LongPage):
+        return Answer(head + body, is_last=True)
+    if size <= HTTP_JOINED_BYTES_MAX:
+        return Answer(b"".join((head, *body.parts)), is_last=True)
+    return Answer(None, is_last=True, stream=PageStream(head, body))

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from broker.core.access import Need
 from broker.core.session import Session
+from broker.model.long_page import LongPage
 from broker.protocols.http.request import Request
 
 OK: Final = "200 OK"
@@ -18,13 +19,12 @@ class Content(NamedTuple):
 
     Attributes:
         body: its bytes; for a long one the parts of it, which are there already, or are made in a
-            step of at most 2 ms each (core/scheduling/steps.py). They are put together once, with
-            the head.
+            step of at most 2 ms each (core/scheduling/steps.py).
         kind: its media type.
         status: the number and the text of the status line.
     """
 
-    body: bytes | tuple[bytes, ...] | AsyncIterator[bytes]
+    body: bytes | LongPage | AsyncIterator[bytes]
     kind: str = JSON
     status: str = OK
 

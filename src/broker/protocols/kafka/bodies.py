@@ -21,9 +21,12 @@ async def decoded(api_key: int, version: int, body: bytes) -> dict[str, Any]:
     return fields
 
 
-async def encoded(api_key: int, version: int, fields: Body) -> bytes:
-    """Encode a response, emptying its lists; ValueError if a field does not fit the schema."""
-    encoding = schema.response(api_key).encoding(version, fields)
+async def encoded(api_key: int, version: int, fields: Body, errors: dict[int, int]) -> bytes:
+    """Encode a response, emptying its lists; ValueError if a field does not fit the schema.
+
+    Its error codes are counted in `errors`.
+    """
+    encoding = schema.response(api_key).encoding(version, fields, errors)
     while (body := encoding.step(MESSAGE_WEIGHT_PER_STEP)) is None:
         await next_step()
     return body

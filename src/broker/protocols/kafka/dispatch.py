@@ -60,7 +60,7 @@ class Kafka(WireProtocol):
         """Serve one request of an API key; `body` is the frame without the request header."""
         api = table.APIS.get(operation)
         if api is None or version not in api.versions:
-            return _unsupported(operation, version)
+            return _unsupported(operation, version, session)
         quota = quota_of(session)
         if quota is None:
             return self._serve(api, version, client_id, body, session)
@@ -98,10 +98,11 @@ def _serve_short(
     response = _response(api, Request(version, client_id, fields, share), session)
     if isinstance(response, (Answer, bytes, dict)):
         share.end()  # it may have been parked, and woken at once
-        return _encode(api, version, response)
+        return _encode(api, version, response, session)
     if isinstance(response, Deferred):
-        return Deferred(response.future, lambda _: _answer(api, version, response))
-    return _answer_later(api, version, cast("Awaitable[KnownResponse]", response), share)
+        return Deferred(response.future, lambda _: _answer(api, version, response, session))
+    later = cast("Awaitable[KnownResponse]", response)
+    return _answer_later(api, version, later, session, share)
 
 
 async def _serve_long(
@@ -111,9 +112,9 @@ async def _serve_long(
     del body
     response = _response(api, request, session)
     if isinstance(response, (Deferred, Awaitable)):
-        answer = await _answer_later(api, version, response, share)
+        answer = await _answer_later(api, version, response, session, share)
     else:
-        answer = await _encode_in_steps(api, version, response)
+        answer = await _encode_in_steps(api, version, response, session)
     await freed(request.body)
     return answer
 
@@ -138,18 +139,21 @@ def _served_apis() -> list[tuple[int, int, int, int]]:
     return rows
 
 
-def _answer(api: Api, version: int, response: DeferredResponse[Body]) -> Immediate:
+def _answer(
+    api: Api, version: int, response: DeferredResponse[Body], session: Session
+) -> Immediate:
     try:
         fields = response.answer()
     except Exception as error:  # noqa: BLE001 - sorted by _failure
         fields = _failure(api, version, error)
-    return _encode(api, version, fields)
+    return _encode(api, version, fields, session)
 
 
 async def _answer_later(
     api: Api,
     version: int,
     response: DeferredResponse[Body] | Awaitable[KnownResponse],
+    session: Session,
     share: Share,
 ) -> Immediate:
     try:
@@ -161,28 +165,35 @@ async def _answer_later(
                 fields = fields.answer()
         except Exception as error:  # noqa: BLE001 - sorted by _failure
             fields = _failure(api, version, error)
-        return await _encode_in_steps(api, version, fields)
+        return await _encode_in_steps(api, version, fields, session)
     finally:
         share.end()
 
 
-async def _encode_in_steps(api: Api, version: int, response: Response[Body]) -> Immediate:
+async def _encode_in_steps(
+    api: Api, version: int, response: Response[Body], session: Session
+) -> Immediate:
     """Encode a response, in steps if it is long."""
     if isinstance(response, (Answer, bytes)):
         return response
     try:
-        return await encoded(api.key, version, response)
+        return await encoded(api.key, version, response, _errors(api.key, session))
     except ValueError as error:  # as of an error that the response has no place for
         raise _failed(api, version, error) from error
 
 
-def _encode(api: Api, version: int, response: Response[Body]) -> Immediate:
+def _encode(api: Api, version: int, response: Response[Body], session: Session) -> Immediate:
     if isinstance(response, (Answer, bytes)):
         return response
     try:
-        return schema.response(api.key).encode(version, response)
+        return schema.response(api.key).encode(version, response, _errors(api.key, session))
     except ValueError as error:  # as of an error that the response has no place for
         raise _failed(api, version, error) from error
+
+
+def _errors(key: int, session: Session) -> dict[int, int]:
+    """Return what counts the errors in the answers of an API."""
+    return session.broker.metrics.counters.errors[key]
 
 
 def _failure(api: Api, version: int, error: Exception) -> Body:
@@ -200,8 +211,9 @@ def _failed(api: Api, version: int, error: Exception) -> PeerError:
     return PeerError(f"{api.name} v{version} failed in the broker")
 
 
-def _unsupported(operation: int, version: int) -> Immediate:
+def _unsupported(operation: int, version: int, session: Session) -> Immediate:
     """Respond to an unsupported version: only ApiVersions has a response for it (KIP-35)."""
     if operation != api_versions.KEY:
         raise PeerError(f"API key {operation} version {version} is not supported")
-    return schema.response(operation).encode(0, api_versions.unsupported(table.advertised()))
+    fields = api_versions.unsupported(table.advertised())
+    return schema.response(operation).encode(0, fields, _errors(operation, session))

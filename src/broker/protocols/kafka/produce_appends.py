@@ -46,14 +46,16 @@ async def append_all(
         cost = PRODUCE_PARTITION_BYTES
         if isinstance(batch, Refused):
             outcomes[place] = batch
+            session.broker.metrics.counters.failed_writes += 1
         else:
             cost += len(batch.records)
             try:
                 outcomes[place] = await _append(request, session, batch)
-            except KeylessRecordsError as error:
-                outcomes[place] = Refused(error.code, error.message, tuple(error.places))
             except RequestError as error:
-                outcomes[place] = Refused(error.code, error.message)
+                places = tuple(error.places) if isinstance(error, KeylessRecordsError) else ()
+                outcomes[place] = Refused(error.code, error.message, places)
+                batch.log.failed_writes += 1
+                batch.log.rejected_bytes += len(batch.records)
         await budget.spend(cost)
     if request.body["acks"] == 0:
         return outcomes
@@ -67,6 +69,7 @@ async def append_all(
             code = await acknowledgement(log, appended.end_offset, left_ms, is_for_all=is_for_all)
             if code and log.is_led:
                 outcomes[place] = Refused(code)
+                log.failed_writes += 1
         await budget.spend(PRODUCE_NAME_BYTES)
     return outcomes
 

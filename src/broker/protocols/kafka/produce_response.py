@@ -84,6 +84,7 @@ async def build(
                 {"name": place.name, "topic_id": place.topic_id, "partition_responses": partitions}
             )
         if isinstance(outcome, Written) and not outcome.log.is_led:
+            outcome.log.failed_writes += 1
             outcome = Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # noqa: PLW2901
         answer = _partition(version, place.partition, outcome)
         partitions.append(answer)

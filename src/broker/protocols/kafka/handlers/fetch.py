@@ -202,6 +202,7 @@ class _Reading:
     ) -> "bodies.FetchResponsePartition":
         """Read within the limits, but at least one batch of the first partition that has data."""
         version = self._request.version
+        log: Log | None = None
         try:
             if version >= _TOPIC_IDS_SINCE:
                 found = access.topic_of_id(self._session, Operation.READ, topic["topic_id"])
@@ -222,6 +223,8 @@ class _Reading:
             )
         except RequestError as error:
             self._is_final = True
+            counters = self._session.broker.metrics.counters if log is None else log
+            counters.failed_reads += 1
             return self._answer_to(error.code, topic, wanted["partition"])
         if nearest is not None:
             fields["preferred_read_replica"] = nearest

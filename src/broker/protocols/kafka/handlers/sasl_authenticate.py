@@ -29,13 +29,13 @@ async def handle(
     concluded = await take_message(session, request.body["auth_bytes"])
     if isinstance(concluded, Refused):
         fields = _fields(ErrorCode.SASL_AUTHENTICATION_FAILED, concluded.message)
-        return Answer(_encoded(request, fields), is_last=True)
+        return Answer(_encoded(request, fields, session), is_last=True)
     fields = _fields(ErrorCode.NONE, None, concluded.message)
     if not isinstance(concluded, LoggedIn):
         return fields
     fields["session_lifetime_ms"] = concluded.lifetime_ms
     change = LoginChange(False, lifetime_ms=concluded.lifetime_ms)
-    return Answer(_encoded(request, fields), login=change)
+    return Answer(_encoded(request, fields, session), login=change)
 
 
 def _fields(
@@ -50,9 +50,12 @@ def _fields(
 
 
 def _encoded(
-    request: "Request[bodies.SaslAuthenticateRequest]", fields: "bodies.SaslAuthenticateResponse"
+    request: "Request[bodies.SaslAuthenticateRequest]",
+    fields: "bodies.SaslAuthenticateResponse",
+    session: Session,
 ) -> bytes:
-    return schema.response(_KEY).encode(request.version, fields)
+    counted = session.broker.metrics.counters.errors[_KEY]
+    return schema.response(_KEY).encode(request.version, fields, counted)
 
 
 API = Api(_KEY, "SaslAuthenticate", range(3), handle, (), refuse_with_message)
