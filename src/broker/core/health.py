@@ -1,7 +1,8 @@
 """Whether this broker is ready, and what is wrong with its cluster as far as it knows.
 
 The parts that know something set it here; nothing is asked of a disk or of another broker. What is
-found by looking at all partitions is looked for in steps, once for each revision of what is known.
+found by looking at all partitions is looked for in steps, once for each revision of what is known,
+and for each change of topics' configurations.
 """
 
 import json
@@ -156,7 +157,8 @@ async def of_cluster(broker: "Broker") -> list[Reason]:
     ]
     if broker.cluster.controller_id == NO_LEADER:
         found.append(_NO_CONTROLLER)
-    known: list[list[Any]] = json.loads(await broker.response_cache.get("health", make))
+    key = "health", broker.topics.config_changes  # as of min.insync.replicas
+    known: list[list[Any]] = json.loads(await broker.response_cache.get(key, make))
     found += [
         Reason(*texts, count, tuple(examples))
         for texts, (count, examples) in zip(_OF_PARTITIONS, known, strict=True)

@@ -377,6 +377,12 @@ def _contradictions(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
         parse_metadata_address(values.text("polylog.metadata.store"))
     except ConfigError as error:
         yield ("polylog.metadata.store",), str(error)
+    endpoint = values.text_or_none("polylog.otlp.endpoint")
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        text = (
+            f"polylog.otlp.endpoint={endpoint} is no address of HTTP: http://HOST:4318/v1/metrics"
+        )
+        yield ("polylog.otlp.endpoint",), text
     yield from _wrong_principals(values)
     yield from _wrong_listeners(values)
 

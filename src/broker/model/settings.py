@@ -17,7 +17,7 @@ warning.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from broker.model import limits
+from broker.model import limits, otlp_limits
 from broker.model.compressions import COMPRESSIONS, GZIP, LZ4, ZSTD
 from broker.model.listener import PREFIX
 from broker.model.security_settings import SECURITY_SETTINGS
@@ -352,6 +352,22 @@ _PROCESS = (
                 " so long; 0: never."),
 )
 
+_OTLP = (
+    Setting("polylog.otlp.endpoint", Kind.STRING, None,
+            doc="Where metrics are pushed by OTLP over HTTP, such as"
+                " http://localhost:4318/v1/metrics; needs the extra polylog-broker[otlp]."),
+    Setting("polylog.otlp.headers", Kind.PASSWORD, None,
+            doc="Headers of these requests, NAME=VALUE,NAME=VALUE; such as Authorization."),
+    Setting("polylog.otlp.interval.ms", Kind.INT, MINUTE_MS, unit="ms",
+            minimum=otlp_limits.OTLP_INTERVAL_MS_MIN,
+            doc="How often metrics are pushed."),
+    Setting("polylog.otlp.timeout.ms", Kind.INT, 10_000, minimum=100, unit="ms",
+            doc="How long a push may take, with its repetitions."),
+    Setting("polylog.otlp.topics", Kind.BOOLEAN, False,
+            doc="Whether metrics of topics, partitions and groups are pushed, too: those of"
+                " /metrics/all."),
+)
+
 _CLEANER = (
     Setting("log.cleaner.enable", Kind.BOOLEAN, True,
             doc="Whether topics with cleanup.policy=compact are compacted."),
@@ -430,7 +446,7 @@ BROKER_SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for rows in (
         *(_NETWORK, _CLUSTER, _TOPICS, _LOGS, _RETENTION),
-        *(_COORDINATORS, _PROCESS, _CLEANER, _SCRUB, SECURITY_SETTINGS),
+        *(_COORDINATORS, _PROCESS, _OTLP, _CLEANER, _SCRUB, SECURITY_SETTINGS),
     )
     for setting in rows
 }

@@ -448,6 +448,7 @@ def services_of(parts: Composition, loop: Loop, more: Iterable[Service] = ()) ->
             Part("log loader", start=load_logs, stop=logs.loader.stop),
             Part("replies", stop=connections.drain),
             *_cluster_services(cluster, logs, storage, poller),
+            *_exports(broker),
             Housekeeping(storage.configs, poller, logs.turn, events),
             Part("checkpoints", run=checkpoints.run),
             Part("retention", run=partial(maintenance.retention.run, check_ms)),
@@ -473,6 +474,17 @@ def _cluster_services(
         return ()
     native, until_loaded = (logs.turn, poller), logs.loader.until_all_loaded
     return cluster.services(logs.files, native, storage.group_configs, until_loaded)
+
+
+def _exports(broker: Broker) -> Iterable[Service]:
+    config, measured = broker.config, broker.metrics
+    if not config.text_or_none("polylog.otlp.endpoint"):
+        return ()
+    from broker.server.otlp.exporting import OtlpExport  # noqa: PLC0415 - rarely used
+
+    assert measured.pages is not None
+    counted = measured.counters.exports
+    return (OtlpExport(config, measured.pages, counted, broker.clock, broker.cluster_id),)
 
 
 def _end_syncs(logs: Logs) -> None:

@@ -129,6 +129,15 @@ ALERTS: Final = (
         " (up to one for each partition), or find what slows their work.",
     ),
     Alert(
+        "PolylogGroupIsLate",
+        False,
+        "max by (instance, group, topic) (polylog_group_lag_seconds) > 1800",
+        15,
+        "A group has not read records that are more than half an hour old.",
+        "As for PolylogGroupLagGrows. If nobody reads with this group any more, delete it:"
+        " `broker group delete GROUP`.",
+    ),
+    Alert(
         "PolylogGroupLosesRecords",
         True,
         "polylog_group_lag_ratio > 0.8 and on (instance, topic, partition)"
@@ -137,6 +146,45 @@ ALERTS: Final = (
         "Retention nearly deletes records that a group has not read yet.",
         "Lengthen `retention.ms` or `retention.bytes` of the topic until the group has caught up;"
         " then as for PolylogGroupLagGrows.",
+    ),
+    Alert(
+        "PolylogServerErrors",
+        True,
+        "sum by (instance, api)"
+        ' (rate(polylog_request_errors_total{error="UNKNOWN_SERVER_ERROR"}[5m])) > 0',
+        5,
+        "A broker answers requests with an error of its own.",
+        "Its log has the reason (`request failed in the broker`). Please report it, with"
+        " `broker debug bundle`.",
+    ),
+    Alert(
+        "PolylogRequestErrors",
+        False,
+        "sum by (instance, api) (rate(polylog_request_errors_total[5m]))"
+        " / sum by (instance, api) (rate(polylog_requests_total[5m])) > 0.2",
+        10,
+        "More than one in five requests of an API has an error in its answer.",
+        "`sum by (api, error) (rate(polylog_request_errors_total[5m]))` says which errors;"
+        " `broker client list` shows who is connected. Missing topics and rights are the usual"
+        " reasons.",
+    ),
+    Alert(
+        "PolylogClockStepped",
+        False,
+        "polylog_clock_held > 0",
+        1,
+        "The wall clock of a broker has stepped: nothing is deleted by age.",
+        "Set the clock right. If it is right now, confirm it: the broker's log has the command"
+        " (`the wall clock has stepped`).",
+    ),
+    Alert(
+        "PolylogExportFails",
+        False,
+        'sum by (instance) (increase(polylog_otlp_exports_total{result="failed"}[15m])) > 2',
+        15,
+        "Metrics do not reach the collector.",
+        "The log of the broker has the reason (`metrics were not sent`). Check the collector, and"
+        " `polylog.otlp.endpoint`.",
     ),
     Alert(
         "PolylogLoginFailures",

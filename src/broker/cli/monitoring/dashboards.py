@@ -89,6 +89,16 @@ _OVERVIEW: Final = Dashboard(
             ),
         ),
         Panel("Requests", "reqps", ((_rate("polylog_requests_total", "api"), "{{api}}"),)),
+        Panel(
+            "Errors in answers",
+            "cps",
+            (
+                (
+                    _rate("polylog_request_errors_total", "api, error") + " or vector(0)",
+                    "{{api}} {{error}}",
+                ),
+            ),
+        ),
         _times("Produce", ',api="Produce"'),
         _times("Fetch of consumers", ',api="FetchConsumer"'),
         Panel(
@@ -174,6 +184,16 @@ _TOPICS: Final = Dashboard(
             ((_top(_sum("polylog_log_size_bytes", "topic")), "{{topic}}"),),
         ),
         Panel(
+            "Writes that failed, top 10",
+            "cps",
+            ((_top(_rate("polylog_topic_failed_writes_total", "topic")), "{{topic}}"),),
+        ),
+        Panel(
+            "Reads that failed, top 10",
+            "cps",
+            ((_top(_rate("polylog_topic_failed_reads_total", "topic")), "{{topic}}"),),
+        ),
+        Panel(
             "Segments, top 10",
             "short",
             ((_top(_sum("polylog_log_segments", "topic")), "{{topic}}"),),
@@ -203,6 +223,16 @@ _GROUPS: Final = Dashboard(
             "Lag, top 10",
             "short",
             ((_top(_sum("polylog_group_lag_records", "group, topic")), "{{group}} {{topic}}"),),
+        ),
+        Panel(
+            "Time lag, top 10",
+            "s",
+            (
+                (
+                    _top(f"max by (group, topic) (polylog_group_lag_seconds{{{_OWN}}})"),
+                    "{{group}} {{topic}}",
+                ),
+            ),
         ),
         Panel(
             "Lag as a share of what is kept, top 10",
@@ -311,6 +341,14 @@ _HOSTS: Final = Dashboard(
             "Requests that wait for the Python handlers",
             "short",
             ((f"polylog_request_queue_size{{{_OWN}}}", "{{instance}}"),),
+        ),
+        Panel(
+            "Steps of the wall clock",
+            "short",
+            (
+                (f"increase(polylog_clock_jumps_total{{{_OWN}}}[1h])", "{{instance}}"),
+                (f"polylog_clock_held{{{_OWN}}}", "{{instance}} not believed"),
+            ),
         ),
         Panel(
             "Time of a page of metrics",

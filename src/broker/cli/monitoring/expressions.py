@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from broker.core.metrics.registry import METRICS, Kind, Metric
 
 _SELECTOR: Final = re.compile(r"\b(polylog_\w+)(?:\{([^}]*)\})?")
-_MATCHER: Final = re.compile(r'(\w+)(=~|=)"([^"]*)"')
+_MATCHER: Final = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
 _GROUPING: Final = re.compile(r"\b(?:by|without|on|ignoring) \(([^)]*)\)")
 _OF_HISTOGRAMS: Final = ("_bucket", "_sum", "_count")
 
@@ -21,17 +21,20 @@ class Selector(NamedTuple):
     Attributes:
         metric: whose they are.
         matchers: the values of labels that they have.
+        labels: all labels by which they are selected.
     """
 
     metric: Metric
     matchers: dict[str, str]
+    labels: frozenset[str]
 
 
 def selectors(expression: str) -> Iterator[Selector]:
     """Yield the selectors of an expression; KeyError for a metric that is not registered."""
     for name, matchers in _SELECTOR.findall(expression):
-        found = {label: value for label, how, value in _MATCHER.findall(matchers) if how == "="}
-        yield Selector(_metric(name), found)
+        found = _MATCHER.findall(matchers)
+        equal = {label: value for label, how, value in found if how == "="}
+        yield Selector(_metric(name), equal, frozenset(label for label, _, _ in found))
 
 
 def grouped_by(expression: str) -> set[str]:

@@ -2,14 +2,12 @@
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, TypeAlias
 
-import broker
+from broker.core.scheduling.child import environment
 from broker.model import limits
 from broker.storage.maintenance.compactor import Job
 
@@ -32,7 +30,7 @@ async def compacting(job: Job) -> AsyncIterator[AsyncIterator[Message]]:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=limits.COMPACTION_LINE_BYTES_MAX,
-        env=_environment(),
+        env=environment(),
         start_new_session=True,  # Ctrl-C reaches only the broker, which then ends this process
     )
     assert process.stdin is not None
@@ -54,14 +52,6 @@ def _send(pipe: asyncio.StreamWriter, job: Job) -> None:
         pipe.write(json.dumps(job._asdict()).encode() + b"\n")
     except (OSError, RuntimeError) as error:  # RuntimeError: of uvloop, for a pipe that is closed
         raise CompactorFailedError(f"the process ended at its start: {error}") from error
-
-
-def _environment() -> dict[str, str]:
-    """Return an environment in which the child imports the same code as this process."""
-    here = str(Path(broker.__file__).parents[1])
-    inherited = os.environ.get("PYTHONPATH")
-    path = here if not inherited else os.pathsep.join((here, inherited))
-    return os.environ | {"PYTHONPATH": path}
 
 
 async def _messages(

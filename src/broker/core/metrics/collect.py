@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from broker._native.wire.poller import Poller
     from broker.core.broker import Broker
     from broker.core.groups.partition.group_types import Group
+    from broker.core.groups.records.offsets import CommittedOffset
     from broker.core.maintenance.disk_space import Space
     from broker.core.topics.topic import Topic
 
@@ -144,6 +145,7 @@ class Collector:
             ("polylog_connections_refused_total", counters.refused.counts),
             ("polylog_logins_total", counters.logins.counts),
             ("polylog_login_failures_total", counters.login_failures.counts),
+            ("polylog_otlp_exports_total", counters.exports.counts),
         ):
             for labels, count in counts.items():
                 add(values, name, labels, count)
@@ -264,23 +266,31 @@ class Collector:
                 state = group.listing().state
                 states[state] += 1
                 await budget.spend(_GROUP_WORK)
-                if not is_all:
-                    continue
-                counts["groups"] += 1
+                counts["groups"] += is_all
                 if counts["groups"] > limits.GROUPS_MAX:
                     counts["left out"] += 1
-                    continue
-                _group_series(values, group_id, group, state)
-                for topic, offsets in list(shard.offsets.of_group(group_id).items()):
-                    for partition, committed in list(offsets.items()):
-                        place = group_id, topic, partition
-                        work = self._offset(values, place, committed.offset, counts)
-                        await budget.spend(work)
+                elif is_all:
+                    _group_series(values, group_id, group, state)
+                    offsets = shard.offsets.of_group(group_id)
+                    await self._offsets(values, group_id, offsets, counts, budget)
         for state, count in states.items():
             add(values, "polylog_groups", (state,), count)
         for family, key in (("groups", "left out"), ("time lags", "no time")):
             if counts[key]:
                 add(values, "polylog_metrics_left_out", (family,), counts[key])
+
+    async def _offsets(
+        self,
+        values: Values,
+        group_id: str,
+        offsets: Mapping[str, Mapping[int, "CommittedOffset"]],
+        counts: Counter[str],
+        budget: StepBudget,
+    ) -> None:
+        for topic, of_topic in list(offsets.items()):
+            for partition, committed in list(of_topic.items()):
+                place = group_id, topic, partition
+                await budget.spend(self._offset(values, place, committed.offset, counts))
 
     def _offset(
         self, values: Values, place: tuple[str, str, int], offset: int, counts: Counter[str]

@@ -37,6 +37,7 @@ class Counters:
         "accepted",
         "closed",
         "errors",
+        "exports",
         "failed_reads",
         "failed_writes",
         "login_failures",
@@ -51,6 +52,7 @@ class Counters:
         self.logins = Bounded()  # by listener and mechanism
         self.login_failures = Bounded()  # by listener, mechanism and reason
         self.refused = Bounded()  # by reason
+        self.exports = Bounded()  # by result
         # Of Kafka's answers that Python makes, by API key and error code: few, as both are known.
         self.errors: defaultdict[int, dict[int, int]] = defaultdict(dict)
         # Of partitions that have no log here; the others are counted by their logs.

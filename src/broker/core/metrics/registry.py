@@ -259,6 +259,9 @@ _RESOURCES = (
            ("version", "python", "node_id")),
     Metric("polylog_metrics_left_out", _G,
            "Series that are not on this page, which has limits.", ("family",)),
+    Metric("polylog_otlp_exports_total", _C,
+           "Pages of metrics for the collector of polylog.otlp.endpoint, sent or failed.",
+           ("result",)),
     Metric("polylog_metrics_seconds", _G, "How long this page has taken, with other work between.",
            unit="seconds"),
 )

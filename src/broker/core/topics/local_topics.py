@@ -58,6 +58,7 @@ class LocalTopics:
         self.roles = RoleChanges(self.registry, logs, leadership, self.follow)
         self.prepare = self.roles.prepare
         self._is_loading = True  # when it was asked last
+        self.config_changes = 0  # of topics, since the start
         self._on_delete: list[Callable[[str], None]] = []
         self._following: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.inherit(config)
@@ -285,6 +286,7 @@ class LocalTopics:
         for topic, config in configs:
             is_same = topic.config.has_values_of(config)
             topic.config = config
+            self.config_changes += not is_same
             yield
             if not is_same:
                 for log in topic.held_logs:

@@ -114,6 +114,11 @@ class Topics:
         return self.version, self._logs.change_count
 
     @property
+    def config_changes(self) -> int:
+        """How often the configuration of a topic has changed."""
+        return self._local.config_changes
+
+    @property
     def is_loading(self) -> bool:
         """Whether a log of the start is not loaded yet."""
         return self._local.is_loading

@@ -1,0 +1,6 @@
+"""Limits of the export of metrics by OTLP."""
+
+OTLP_INTERVAL_MS_MIN = 1_000
+OTLP_REPORT_BYTES_MAX = 64 << 10  # a line of its process
+# Beyond the time limit of a request: the process starts, reads a page and encodes it.
+OTLP_SPARE_SECONDS = 30
