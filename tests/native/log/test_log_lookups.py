@@ -75,6 +75,50 @@ def test_a_batch_that_cannot_be_decompressed_is_found_by_its_maximum_timestamp(l
     assert log.find_timestamp(150) == (2, 200)
 
 
+def test_the_time_at_an_offset_is_that_of_its_batch(logs: Logs) -> None:
+    log = logs.create(segment_bytes=ROOM_FOR_TWO)
+    for timestamp in (100, 300, 200):
+        log.append(records(timestamp=timestamp))
+    logs.sync(log)
+    assert log.segment_count > 1
+
+    assert [log.time_at(offset) for offset in range(-1, 4)] == [100, 100, 300, 200, -1]
+    log.move_log_start(2)
+    assert log.time_at(0) == 200
+
+
+def test_the_time_at_an_offset_within_a_batch_is_that_of_its_first_record(logs: Logs) -> None:
+    parts = [Record(10 * place, place, None, b"", []) for place in range(5)]
+    head = Header(last_offset_delta=4, base_timestamp=100, max_timestamp=140, record_count=5)
+    log = logs.create()
+    log.append(head.encode(b"".join(part.encode() for part in parts)))
+    logs.sync(log)
+
+    assert log.time_at(3) == 100
+
+
+def test_the_time_at_an_offset_of_a_log_with_append_times_is_when_it_was_appended(
+    logs: Logs,
+) -> None:
+    stamped = Header(
+        attributes=8, last_offset_delta=0, base_timestamp=100, max_timestamp=140, record_count=1
+    )
+    log = logs.create()
+    log.append(stamped.encode(Record(0, 0, None, b"", []).encode()))
+    logs.sync(log)
+
+    assert log.time_at(0) == 140
+
+
+def test_the_time_of_what_is_not_visible_yet_is_unknown(logs: Logs) -> None:
+    log = logs.create()
+    log.append(records(timestamp=100))
+
+    assert log.time_at(0) == -1
+    log.take_offline("as a test wants")
+    assert log.time_at(0) == -1
+
+
 # ---- by epoch (KIP-320) -----------------------------------------------------------------------
 
 

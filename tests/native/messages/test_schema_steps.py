@@ -220,3 +220,18 @@ def test_elements_that_are_not_structs_stay_in_their_lists() -> None:
     value = {"groups": ["a", "b"]}
     to_the_end(message.encoding(5, value), 1)
     assert value == {"groups": ["a", "b"]}
+
+
+def test_error_codes_are_counted_at_once_and_in_steps() -> None:
+    message = schema.response(OFFSET_COMMIT)
+    codes = [0, 3, 3, -1, 0, 25]
+    partitions = [{"partition_index": 0, "error_code": code} for code in codes]
+    value = {"topics": [{"name": "t", "partitions": partitions}]}
+    at_once: dict[int, int] = {3: 1}
+    in_steps: dict[int, int] = {}
+
+    message.encode(8, value, at_once)
+    to_the_end(message.encoding(8, value, in_steps), 1)
+
+    assert at_once == {3: 3, -1: 1, 25: 1}
+    assert in_steps == {3: 2, -1: 1, 25: 1}

@@ -26,7 +26,7 @@ def test_an_expression_names_metrics_of_the_registry_and_their_labels(expression
     labels = {label for each in found for label in each.metric.labels} | OF_PROMETHEUS
     assert grouped_by(expression) <= labels
     for each in found:
-        assert each.matchers.keys() <= {*each.metric.labels, *OF_PROMETHEUS}
+        assert each.labels <= {*each.metric.labels, *OF_PROMETHEUS}
     for opening, closing in ("()", "{}", "[]"):
         assert expression.count(opening) == expression.count(closing)
 

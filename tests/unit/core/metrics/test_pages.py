@@ -18,6 +18,7 @@ from broker.core.topics.rules import NewTopic
 from broker.core.topics.topic import Topic
 from tests.support.large_broker import LINES_PER_TURN_MAX, LargeBroker, LineLoop, Size
 
+ERRORS = "polylog_request_errors_total"
 SIZE = Size(
     topics=300,
     partitions_per_topic=8,
@@ -29,13 +30,19 @@ SIZE = Size(
     named=4_000,
 )
 TIMES = ((0,) * 20, 0)
+FETCH = 1
+FETCH_OF_REPLICAS = 128
+METERS = [
+    (key, ((1,), errors, TIMES, TIMES, TIMES, TIMES))
+    for key, errors in ((FETCH, {25: 2, 70: 1}), (FETCH_OF_REPLICAS, {25: 4}))
+]
 
 
 def sources() -> Sources:
     """Return sources without values of interest."""
     poller = SimpleNamespace(
         send_times=TIMES,
-        turn=SimpleNamespace(sync_times=TIMES),
+        turn=SimpleNamespace(sync_times=TIMES, waiting_writes=0),
         parked=0,
         polls=0,
         bytes_received=0,
@@ -43,11 +50,13 @@ def sources() -> Sources:
         rests=0,
         rest_ms=0,
     )
-    kafka = SimpleNamespace(request_meters=list, requests=0)
+    kafka = SimpleNamespace(request_meters=lambda: METERS, requests=0)
     return Sources(
         cast("Any", poller),
         cast("Any", {"kafka": kafka}),
-        {},
+        {1: "Fetch"},
+        {25: "UNKNOWN_MEMBER_ID"},
+        lambda: (0, False),
         lambda: 0,
         lambda: ("/", Space(1, 1, 1, 1), 0),
         dict,
@@ -70,6 +79,10 @@ def broker(loop: LineLoop) -> LargeBroker:
     return broker
 
 
+def whole(loop: LineLoop, made: Pages) -> bytes:
+    return b"".join(loop.run_until_complete(made.page(is_all=True, is_open=False)).parts)
+
+
 def pages_of(broker: LargeBroker, monkeypatch: pytest.MonkeyPatch) -> Pages:
     monkeypatch.setattr(pages, "PAGE_SECONDS", 0.01)
     # The histograms are not of interest, and those of these sources have no true shape.
@@ -88,7 +101,7 @@ def test_no_turn_of_the_loop_is_longer_than_a_step(
 ) -> None:
     made = pages_of(broker, monkeypatch)
 
-    page = b"".join(loop.measure(made.page(is_all=is_all, is_open=False)))
+    page = b"".join(loop.measure(made.page(is_all=is_all, is_open=False)).parts)
 
     assert max(loop.turns) <= LINES_PER_TURN_MAX
     assert sum(loop.turns) > 2 * LINES_PER_TURN_MAX, "it is long enough for steps"
@@ -102,11 +115,28 @@ def test_members_of_each_type_of_group_are_counted(
     broker: LargeBroker, loop: LineLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = pages_of(broker, monkeypatch)
-    page = b"".join(loop.run_until_complete(made.page(is_all=True, is_open=False)))
+    page = whole(loop, made)
 
     assert b'\npolylog_group_members{group="consumers"} 1\n' in page
     assert b'\npolylog_group_rebalances_total{group="consumers"} ' in page
     assert b'\npolylog_group_members{group="members"} 1\n' in page
+
+
+def test_errors_of_native_paths_and_of_python_are_added_by_api(
+    broker: LargeBroker, loop: LineLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "PAGE_SECONDS", 0.01)
+    monkeypatch.setattr(pages, "METRICS", {ERRORS: METRICS[ERRORS]})
+    counters = Counters()
+    counters.errors[FETCH][25] = 8
+    counters.errors[99][-1] = 1
+    made = Pages(Collector(broker.broker, counters, sources()))
+
+    page = whole(loop, made).decode().splitlines()
+
+    assert f'{ERRORS}{{api="Fetch",error="UNKNOWN_MEMBER_ID"}} 14' in page
+    assert f'{ERRORS}{{api="Fetch",error="70"}} 1' in page
+    assert f'{ERRORS}{{api="99",error="-1"}} 1' in page
 
 
 class Moving(Alone):
@@ -160,7 +190,7 @@ def test_what_has_no_series_is_counted(
     monkeypatch.setattr(limits, "TOPIC_SERIES_MAX", 10)
     made = pages_of(broker, monkeypatch)
 
-    page = b"".join(loop.run_until_complete(made.page(is_all=True, is_open=False))).decode()
+    page = whole(loop, made).decode()
 
     assert page.count("\npolylog_log_end_offset{") == 10
     assert page.count("\npolylog_topic_records_in_total{") == 11, "and the sum of the others"

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from broker.model.long_page import LongPage
 from broker.protocols.base import Answer
 from broker.protocols.http import PROTOCOL
 from tests.support.fakes import FakeBroker
@@ -17,8 +18,8 @@ PATHS = ("/metrics", "/metrics/all")
 class FakePages:
     """Pages that say what was asked for."""
 
-    async def page(self, *, is_all: bool, is_open: bool) -> tuple[bytes, ...]:
-        return f"all={is_all} ".encode(), f"open={is_open}".encode()
+    async def page(self, *, is_all: bool, is_open: bool) -> LongPage:
+        return LongPage((f"all={is_all} ".encode(), f"open={is_open}".encode()))
 
 
 def ask(path: str, *, accept: str = "*/*", allows: bool | None = None) -> bytes:
