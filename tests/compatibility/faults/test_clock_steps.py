@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer
 from tests.compatibility.operation.test_retention import earliest, fill
 from tests.support import wire_requests
 from tests.support.broker_process import BrokerProcess, wait_until
+from tests.support.metrics_page import value_of
 from tests.support.stepping_clock import SteppingClock
 from tests.support.wire_client import WireClient
 
@@ -93,6 +94,8 @@ def test_a_clock_step_of_a_day_and_back_deletes_nothing_early_and_expires_nobody
 
         clock.set(days * DAY_MS)
         wait_until(lambda: has_said(broker, STEPPED, 1), "the step is logged")
+        assert value_of(broker, "polylog_clock_jumps_total") == 1
+        assert value_of(broker, "polylog_clock_held") == 1
         fill(client, "old", RECORDS, 2 * RECORDS, time.time_ns() // 1_000_000 - DAY_MS)
         wait_for_retention(client, "small")
 
@@ -109,6 +112,8 @@ def test_a_clock_step_of_a_day_and_back_deletes_nothing_early_and_expires_nobody
         wait_until(lambda: earliest(client, "old") == 2 * RECORDS, "old records are deleted again")
         wait_for_retention(client, "small-too")
 
+        assert value_of(broker, "polylog_clock_jumps_total") == 1
+        assert value_of(broker, "polylog_clock_held") == 0
         assert earliest(client, "kept") == 0
     member.close()
     assert assignments == [1]

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from broker._native.protocols.http.page_stream import PageStream
 from broker.core.access import on_cluster
 from broker.core.scheduling.steps import next_step
 from broker.core.security.acls import Operation
 from broker.core.security.login import Login, LoginRules
 from broker.core.session import Session
+from broker.model.long_page import LongPage
 from broker.model.principal import Principal
 from broker.protocols.base import Answer
 from broker.protocols.http import PROTOCOL, dispatch
@@ -50,6 +52,62 @@ def test_a_page_may_be_made_in_parts_and_later(monkeypatch: pytest.MonkeyPatch) 
         head = await ask(FakeBroker(), "HEAD /parts HTTP/1.1")
         assert head == whole.removesuffix(b"abc")
         assert (await ask(FakeBroker(), "GET /later?x=%79 HTTP/1.1")).endswith(b"\r\n\r\ny")
+
+    asyncio.run(check())
+
+
+def test_long_pages_in_flight_have_a_limit_and_readers_of_one_page_share_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dispatch, "HTTP_JOINED_BYTES_MAX", 10)
+    monkeypatch.setattr(dispatch, "HTTP_PAGES_BYTES_MAX", 100)
+    pages = [LongPage((b"x" * 30, b"y" * 30)) for _ in range(3)]
+
+    async def show(request: Request, _: Session) -> Content:
+        return Content(pages[int(request.query_text)], TEXT)
+
+    monkeypatch.setattr(dispatch, "PAGES", {"/long": Page(show)})
+    http, broker = PROTOCOL(), FakeBroker()
+
+    async def ask_for(number: int) -> Answer:
+        head = f"GET /long?{number} HTTP/1.1".encode()
+        reply = http.handle(0, 0, None, head, broker.session)
+        assert isinstance(reply, Awaitable)
+        answer = await reply
+        assert isinstance(answer, Answer)
+        assert answer.is_last
+        return answer
+
+    async def check() -> None:
+        first = await ask_for(0)
+        second = await ask_for(0)
+        assert first.body is second.body is None
+        assert isinstance(first.stream, PageStream)
+        refused = await ask_for(1)
+        assert refused.body is not None
+        assert refused.body.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+        assert b"\r\nRetry-After: 5\r\n" in refused.body
+        assert isinstance((await ask_for(0)).stream, PageStream)
+        del first, second
+        pages[0] = pages[1]  # its readers have it
+        assert isinstance((await ask_for(1)).stream, PageStream)
+
+    asyncio.run(check())
+
+
+def test_a_page_that_is_above_the_limit_alone_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "HTTP_JOINED_BYTES_MAX", 10)
+    monkeypatch.setattr(dispatch, "HTTP_PAGES_BYTES_MAX", 10)
+    monkeypatch.setattr(
+        dispatch, "PAGES", {"/long": Page(lambda *_: Content(LongPage((b"x" * 30,)), TEXT))}
+    )
+
+    async def check() -> None:
+        reply = PROTOCOL().handle(0, 0, None, b"GET /long HTTP/1.1", FakeBroker().session)
+        assert isinstance(reply, Awaitable)
+        answer = await reply
+        assert isinstance(answer, Answer)
+        assert isinstance(answer.stream, PageStream)
 
     asyncio.run(check())
 

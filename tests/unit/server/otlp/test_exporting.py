@@ -33,7 +33,7 @@ def test_other_headers_are_refused_without_their_text(text: str) -> None:
 
 def test_without_the_sdk_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporting, "_EXPORTER", "opentelemetry.of.nobody")
-    settings = load(overrides={"polylog.otlp.endpoint": "http://localhost:4318/v1/metrics"})
+    settings = load(["polylog.otlp.endpoint=http://localhost:4318/v1/metrics"])
 
     with pytest.raises(ConfigError, match=r"polylog-broker\[otlp\]"):
         OtlpExport(settings, *cast("Any", (None, Bounded(), None, "id")))
