@@ -76,7 +76,7 @@ def test_a_batch_that_cannot_be_decompressed_is_found_by_its_maximum_timestamp(l
 
 
 def test_the_time_at_an_offset_is_that_of_its_batch(logs: Logs) -> None:
-    log = logs.create(segment_bytes=ROOM_FOR_TWO)
+    log = logs.create(segment_bytes_max=ROOM_FOR_TWO)
     for timestamp in (100, 300, 200):
         log.append(records(timestamp=timestamp))
     logs.sync(log)

@@ -73,7 +73,7 @@ class Collector:
         self._sources = sources
         self._started = broker.clock.wall_ms() / 1000
         self._busy = time.thread_time(), monotonic_ns()
-        self._totals = Totals()
+        self._totals = Totals(len(_TOTALS))
         self._time_lags = TimeLags()
         self._version = ""  # read for the first page
         self._lock = asyncio.Lock()

@@ -1,9 +1,6 @@
 """Sums over the logs of topics, which never fall: logs close, and topics are deleted."""
 
 from collections.abc import Collection, Sequence
-from typing import Final
-
-_PLACES: Final = 7
 
 
 class Totals:
@@ -15,9 +12,9 @@ class Totals:
 
     __slots__ = ("_topics", "all")
 
-    def __init__(self) -> None:
-        """Begin at 0."""
-        self.all = [0] * _PLACES
+    def __init__(self, places: int) -> None:
+        """Begin at 0, of so many amounts."""
+        self.all = [0] * places
         self._topics: dict[str, tuple[Sequence[int], Sequence[int]]] = {}  # last look, shown
 
     def look(self, topic: str, amounts: Sequence[int]) -> Sequence[int]:
@@ -26,7 +23,7 @@ class Totals:
         An amount that is smaller than before counts for nothing: a log of the topic has gone, and
         what the others have was counted already.
         """
-        none = [0] * _PLACES
+        none = [0] * len(self.all)
         before, shown = self._topics.get(topic, (none, none))
         grown = [max(now - last, 0) for now, last in zip(amounts, before, strict=True)]
         shown = [a + b for a, b in zip(shown, grown, strict=True)]

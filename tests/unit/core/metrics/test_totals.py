@@ -4,7 +4,7 @@ from broker.core.metrics.totals import Totals
 
 
 def test_the_sums_of_a_deleted_topic_stay_in_those_of_the_broker() -> None:
-    totals = Totals()
+    totals = Totals(4)
     totals.look("a", [5, 50, 1, 0])
     totals.look("b", [1, 10, 0, 0])
 
@@ -16,7 +16,7 @@ def test_the_sums_of_a_deleted_topic_stay_in_those_of_the_broker() -> None:
 
 
 def test_a_topic_that_is_created_again_begins_at_0_and_the_broker_does_not() -> None:
-    totals = Totals()
+    totals = Totals(4)
     totals.look("a", [5, 50, 1, 0])
     totals.keep([])
 
@@ -25,7 +25,7 @@ def test_a_topic_that_is_created_again_begins_at_0_and_the_broker_does_not() -> 
 
 
 def test_what_the_other_logs_of_a_topic_have_is_not_counted_again_when_one_has_gone() -> None:
-    totals = Totals()
+    totals = Totals(4)
     totals.look("a", [5, 50, 1, 0])
 
     assert totals.look("a", [3, 30, 1, 0]) == [5, 50, 1, 0]
@@ -34,7 +34,7 @@ def test_what_the_other_logs_of_a_topic_have_is_not_counted_again_when_one_has_g
 
 
 def test_a_thousand_topics_that_come_and_go_leave_nothing() -> None:
-    totals = Totals()
+    totals = Totals(4)
     for number in range(1_000):
         totals.look(f"topic-{number}", [1, 1, 1, 1])
         totals.keep([])
