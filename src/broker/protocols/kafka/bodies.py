@@ -21,7 +21,9 @@ async def decoded(api_key: int, version: int, body: bytes) -> dict[str, Any]:
     return fields
 
 
-async def encoded(api_key: int, version: int, fields: Body, errors: dict[int, int]) -> bytes:
+async def encoded(
+    api_key: int, version: int, fields: Body, errors: dict[int, int] | None = None
+) -> bytes:
     """Encode a response, emptying its lists; ValueError if a field does not fit the schema.
 
     Its error codes are counted in `errors`.
