@@ -304,7 +304,7 @@ class Collector:
         labels = group_id, name, str(partition)
         add(values, "polylog_group_offset", labels, offset)
         topic = self._broker.topics.get(name)
-        log = None if topic is None else topic.held_log(partition)
+        log: PartitionLog | None = None if topic is None else topic.held_log(partition)  # type: ignore[assignment]
         if log is None or log.is_loading or log.is_offline:
             return 1
         lag = max(log.high_watermark - offset, 0)

@@ -78,7 +78,8 @@ class OtlpExport(Service):
                 except (OSError, RuntimeError, TimeoutError) as error:
                     # RuntimeError: of uvloop, for a pipe that is closed.
                     self._failed(f"the process does not work: {error!r}")
-                    process = await _end(process)
+                    await _end(process)
+                    process = None
                 await asyncio.sleep(max(due - loop.time(), 0))
         finally:
             await _end(process)

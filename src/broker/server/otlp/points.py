@@ -67,8 +67,8 @@ def _metric(name: str) -> Metric:
 
 def _points(metric: Metric, lines: Iterable[tuple[str, str, str]]) -> Iterator[Point]:
     if metric.kind is not Kind.HISTOGRAM:
-        for _, labels, value in lines:
-            yield Point(_labels(labels), _number(value))
+        for _, text, value in lines:
+            yield Point(_labels(text), _number(value))
         return
     bounds: list[float] = []
     counts: list[int] = []
