@@ -26,6 +26,7 @@ READMES_LINES_MAX = 90
 NATIVE_MAY_IMPORT = (
     "broker._native",
     "broker.model.errors",
+    "broker.model.http_limits",
     "broker.model.limits",
     "broker.model.log_results",
     "broker.model.security_limits",

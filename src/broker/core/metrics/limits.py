@@ -7,8 +7,8 @@ PAGE_SECONDS: Final = 1.0
 # Topics with series of their own, in the order of their names; the others are summed.
 TOPIC_SERIES_MAX: Final = 2_000
 # Partitions and pairs of group and partition with series of their own; others have none, and are
-# counted in polylog_metrics_left_out. With these a page has about 10 MiB, which are copied in one
-# step; it is kept for a second only.
+# counted in polylog_metrics_left_out. With these a page has about 11 MiB; it is kept for a second,
+# and by its readers.
 PARTITION_SERIES_MAX: Final = 10_000
 GROUP_SERIES_MAX: Final = 10_000
 # Times of records that are looked up for one page, for the time lags of groups: each reads headers
@@ -24,4 +24,4 @@ LABEL_VALUES_MAX: Final = 64
 PARTITIONS_PER_STEP: Final = 100
 NAMES_PER_STEP: Final = 2_000
 GROUP_OFFSETS_PER_STEP: Final = 200
-LINES_PER_STEP: Final = 500
+LINES_PER_STEP: Final = 300
