@@ -5,8 +5,8 @@
     remote     waited for the disk, for replicas, or for records
     total      from the turn in which it was read to the turn in which its answer is sent
 
-The clock is read once per turn for `total` and `remote`, not per request. Errors are counted where an
-answer gets one: a request without any costs nothing.
+The clock is read once per turn for `total` and `remote`, not per request. Errors are counted where
+an answer gets one: a request without any costs nothing.
 """
 
 from libc.stdint cimport int16_t, uint64_t

@@ -114,7 +114,7 @@ def test_prometheus_can_read_the_aliases() -> None:
 def page_of(metrics: Iterable[Metric]) -> str:
     """Return a page with a value of each metric."""
     times = (1,) * 22, 5_000_000
-    lines = []
+    lines: list[str] = []
     for metric in metrics:
         value = times if metric.kind is Kind.HISTOGRAM else 1
         sample = Sample(tuple("v" for _ in metric.labels), value)
