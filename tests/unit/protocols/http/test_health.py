@@ -208,6 +208,40 @@ def test_partitions_without_enough_replicas_are_counted(
     assert all(each["examples"] == ["t-0", "t-1"] for each in told.values())
 
 
+def test_an_altered_min_insync_replicas_is_seen_at_once() -> None:
+    cluster = Replicated()
+    broker = FakeBroker(cluster=cluster)
+    broker.create("t", config={"min.insync.replicas": "1"})
+    cluster.isr = (1,)
+    assert list(cluster_page(broker)[1]) == ["under_replicated_partitions"]
+    topic = broker.topics.get("t")
+    assert topic is not None
+
+    asyncio.run(broker.topics.alter_config(topic, lambda _: {"min.insync.replicas": "2"}))
+
+    told = cluster_page(broker)[1]
+    assert list(told) == ["under_min_isr_partitions", "under_replicated_partitions"]
+
+
+def test_what_is_known_of_partitions_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Replicated()
+    broker = FakeBroker(cluster=cluster)
+    broker.create("t")
+    asked: list[int] = []
+    known = cluster.leadership
+
+    def leadership(topic: Topic, partition: int) -> Leadership:
+        asked.append(partition)
+        return known(topic, partition)
+
+    monkeypatch.setattr(cluster, "leadership", leadership)
+
+    for _ in range(3):
+        assert cluster_page(broker)[0] == 200
+
+    assert asked == [0]
+
+
 def test_a_full_disk_and_a_lost_store_are_told_with_what_to_do() -> None:
     broker = FakeBroker()
     broker.broker.health.disk_level = Level.TRIM
