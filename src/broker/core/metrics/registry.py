@@ -26,6 +26,8 @@ class Alias(NamedTuple):
         name: in lower case, as exporters write it.
         labels: their names for the labels of the metric, in its order.
         fixed: labels that it has beside them.
+
+    That of a histogram has its count.
     """
 
     name: str
@@ -113,7 +115,7 @@ _REQUESTS = (
     Metric("polylog_protocol_requests_total", _C, "Requests by protocol.", ("protocol",)),
     Metric("polylog_request_seconds", _H,
            "From the turn in which a request was read to the one in which it is answered.", _API,
-           "seconds"),
+           "seconds", aliases=_also(_REQUEST + "totaltimems_count", "request")),
     Metric("polylog_request_queue_seconds", _H,
            "Wait of a request for the Python handlers; native paths have no queue.", _API,
            "seconds"),
@@ -229,7 +231,8 @@ _LOGS = (
            _also("kafka_log_log_numlogsegments", *_PARTITION)),
     Metric("polylog_logs_size_bytes", _G, "Bytes of all segments of this broker.", unit="bytes"),
     Metric("polylog_log_sync_seconds", _H, "How long syncs of logs have taken (fdatasync).",
-           unit="seconds"),
+           unit="seconds",
+           aliases=_also("kafka_log_logflushstats_logflushrateandtimems_count")),
     Metric("polylog_log_unsynced_bytes", _G, "Bytes that are appended and not synced yet.",
            unit="bytes"),
 )

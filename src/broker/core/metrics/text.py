@@ -51,8 +51,8 @@ def _alias(metric: Metric, alias: Alias, found: list[Sample], *, is_open: bool) 
     fixed = "".join(f',{name}="{value}"' for name, value in alias.fixed.items())
     for labels, value in found:
         named = (_pairs(alias.labels, labels) + fixed).lstrip(",")
-        assert not isinstance(value, tuple)
-        yield f"{alias.name}{_braces(named)} {_number(value)}"
+        shown = sum(value[0]) if isinstance(value, tuple) else value
+        yield f"{alias.name}{_braces(named)} {_number(shown)}"
 
 
 def _head(name: str, kind: Kind, text: str, unit: str, *, is_open: bool) -> Iterator[str]:

@@ -39,6 +39,15 @@ def test_every_metric_is_read_by_prometheus(is_open: bool) -> None:
                 assert name == "le" or value == 'with "quotes", \\ and\nlines'
 
 
+def test_the_alias_of_a_histogram_has_its_count() -> None:
+    metric = METRICS["polylog_request_seconds"]
+
+    lines = list(family(metric, [Sample(("Produce",), _TIMES)], is_open=False))
+
+    name = "kafka_network_requestmetrics_totaltimems_count"
+    assert lines[-1] == f'{name}{{request="Produce"}} {sum(_TIMES[0])}'
+
+
 def test_names_follow_the_rules() -> None:
     """Counters end in _total, and units are suffixes."""
     for metric in METRICS.values():
