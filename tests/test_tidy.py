@@ -41,8 +41,8 @@ FILE_SYSCALLS = (
 # Everything else on files uses broker._native.kernel.file_ops.
 FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "unlink"}
 MAY_USE_FILES = {
-    "cli/audit.py": {"open"},  # the user's copy of an audit
-    "cli/cert.py": {"open", "read_bytes"},  # the user's authority and certificates
+    "cli/audit/verify_verb.py": {"open"},  # the user's copy of an audit
+    "cli/cert/files.py": {"open", "read_bytes"},  # the user's authority and certificates
     "cli/profiles.py": {"read_text", "write_text"},  # the user's names for brokers
     "cli/reporting.py": {"open"},  # the null device, when whoever reads the output has gone
     "cli/text_files.py": {"open"},  # the user's settings of topics, groups and brokers
@@ -52,8 +52,8 @@ MAY_USE_FILES = {
     "cli/topic/produce_verb.py": {"open"},  # the same
     "cli/debug/bundle_verb.py": {"open"},  # the user's bundle, and the logs in it
     "cli/docs.py": {"read_text"},  # the installed pages
-    "cli/user.py": {"open"},  # the files that a user has passwords in
-    "cli/metadata.py": {"read_text"},  # the user's export
+    "cli/user/passwords.py": {"open"},  # the files that a user has passwords in
+    "cli/metadata/import_verb.py": {"read_text"},  # the user's export
     "client/security.py": {"open"},  # the user's settings of a client
     "cli/doctor/directory.py": {"open", "read_text"},  # what it looks for in a data directory
     "cli/group/saved_offsets.py": {"unlink", "write_text"},  # offsets that a group had before

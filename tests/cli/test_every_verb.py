@@ -14,10 +14,14 @@ from broker.client.metadata import Cluster
 from broker.client.pool import Pool
 from broker.client.produce import Producer
 from broker.client.transactions import Transactions
+from broker.core.security.audit_chain import Head, line_of
 from broker.model.address import parse_address
 from broker.model.clock import SystemClock
+from broker.server.workers.layout import share_directory
 from tests.cli.group_member import Member
+from tests.support.broker_process import Broker, BrokerProcess
 from tests.support.command_line import CommandLine
+from tests.support.segment_files import write_ascending
 from tests.support.wire_client import WireClient
 
 VERBS = dict(verbs())
@@ -26,7 +30,14 @@ UNHEALTHY = 8
 # How each verb is called. {topic} exists, has a record and a setting; {readers} is a group that has
 # read it, {paid} a topic with the open transaction {payment}; {folder} has the files of `prepare`.
 CALLS = {
+    "acl allow": "User:a --topic {topic} --data-dir {data}",
+    "acl list": "--data-dir {data}",
+    "acl remove": "User:a --topic {topic} --data-dir {data}",
+    "audit verify": "{folder}/audit.jsonl --part",
     "bench": "--seconds 0.1",
+    "cert ca": "{folder}/certs",
+    "cert client": "{folder}/certs --name a",
+    "cert server": "{folder}/certs --host localhost",
     "client list": "",
     "cluster health": "",
     "cluster info": "",
@@ -57,11 +68,20 @@ CALLS = {
     "group members": "{topic}-members",
     "group seek": "{readers} --to-earliest",
     "group undo": "{readers}",
+    "import v1": "{folder}/v1",
+    "metadata bump-epochs": "--data-dir {data}",
+    "metadata export": "{folder}/metadata.jsonl --data-dir {data}",
+    "metadata import": "{folder}/exported.jsonl --data-dir {folder}/new",
+    "pipeline audit": "{segments}",
+    "pipeline lag": "--group {readers}",
     "profile create": "x localhost:1",
     "profile delete": "local",
     "profile list": "",
     "profile show": "local",
     "profile use": "local",
+    "segment dump": "{segments}",
+    "segment verify": "{segments}",
+    "snapshot create": "{folder}/snap --data-dir {broker_data} --topic {topic}",
     "topic alter": "{topic} --config retention.ms=90000000",
     "topic clone": "{topic} {topic}-copy",
     "topic consume": "{topic} -e",
@@ -81,8 +101,15 @@ CALLS = {
     "txn describe": "{payment}",
     "txn list": "{payment}",
     "txn producers": "{paid}",
+    "user create": "a --password-file - --data-dir {data}",
+    "user delete": "alice --yes --data-dir {data}",
+    "user list": "--data-dir {data}",
+    "user passwd": "alice --password-file - --data-dir {data}",
     "version": "",
 }
+# These start a JVM: tests/pipeline/test_jobs.py and tests/unit/cli/test_pipeline.py have them.
+IN_SPARK = ("pipeline archive", "pipeline dedupe", "pipeline replay")
+EVENT = {"class_uid": 3002, "metadata": {"sequence": 1}}
 CODES = {"config lint": 1, "group explain": UNHEALTHY}  # of those that find something wrong
 
 
@@ -98,7 +125,10 @@ def prepare(cli: CommandLine, name: str, words: dict[str, str], closed: ExitStac
     (folder / "server.properties").write_text("zookeeper.connect=here:2181\n")
     if noun == "config" and name != "config apply":
         cli("config", "set", "retention.ms=95000000", "--topic", topic)
-    if noun == "group":
+    if noun in {"acl", "metadata", "user"}:
+        prepare_stopped(cli, name, folder)
+    prepare_files(cli, name, folder)
+    if noun == "group" or name == "pipeline lag":
         cli("topic", "consume", topic, "-e", "-g", words["readers"])
         cli("group", "seek", words["readers"], topic, "--to-earliest")
     if name == "group members":
@@ -116,24 +146,61 @@ def prepare(cli: CommandLine, name: str, words: dict[str, str], closed: ExitStac
         producer.send({place: producer.encode(place, [(b"key", b"value")])})
 
 
+def prepare_files(cli: CommandLine, name: str, folder: Path) -> None:
+    """Make the files that verbs without a broker read."""
+    if name == "import v1":
+        (folder / "v1").mkdir()
+        (folder / "v1" / "offsets.json").write_text("{}")
+    if name == "audit verify":
+        (folder / "audit.jsonl").write_bytes(line_of(EVENT, Head(), b"")[0] + b"\n")
+    if name.startswith("cert "):
+        pytest.importorskip("cryptography")
+        if name != "cert ca":
+            cli("cert", "ca", str(folder / "certs"))
+    if "{segments}" in CALLS.get(name, ""):
+        write_ascending(folder)
+
+
+def prepare_stopped(cli: CommandLine, name: str, folder: Path) -> None:
+    """Make the data directory of a stopped broker, with an entry and a user, and its export."""
+    data = folder / "data"
+    at = ("--data-dir", str(data))
+    cli("acl", "allow", "User:a", "--group", "g", *at)
+    cli("user", "create", "alice", "--password-file", "-", *at, stdin=b"secret\n")
+    if name == "metadata bump-epochs":  # of several workers: one broker has no elections
+        share_directory(data, [0, 1])
+    if name == "metadata import":
+        cli("metadata", "export", str(folder / "exported.jsonl"), *at)
+
+
 def test_every_verb_is_called_here() -> None:
-    assert sorted(CALLS) == sorted(VERBS)
+    assert sorted({*CALLS, *IN_SPARK}) == sorted(VERBS)
 
 
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("name", CALLS)
 def test_a_verb_prints_json_with_the_fields_of_its_documentation(
-    cli: CommandLine, topic: str, tmp_path: Path, name: str
+    cli: CommandLine, topic: str, tmp_path: Path, name: str, broker: Broker
 ) -> None:
     names = {each: f"{topic}-{each}" for each in ("readers", "paid", "payment")}
-    words = {"topic": topic, "folder": str(tmp_path), **names}
+    words = {
+        "topic": topic,
+        "folder": str(tmp_path),
+        "data": str(tmp_path / "data"),
+        "broker_data": str(broker.data_dir) if isinstance(broker, BrokerProcess) else "",
+        "segments": str(tmp_path / "topic-0"),
+        **names,
+    }
     with ExitStack() as closed:
         prepare(cli, name, words, closed)
         called = (*name.split(), *CALLS[name].format(**words).split(), "-o", "json")
         found = json.loads(cli(*called, stdin=b"one\ntwo\n", code=CODES.get(name, 0)).out)
 
     verb = VERBS[name]
-    rows = [found] if verb.is_single else found
-    assert rows
+    if verb.totals is not None:
+        assert list(found) == ["rows", "totals", "problems"]
+        assert list(found["totals"]) == list(verb.totals or verb.row._fields)
+    rows = [found] if verb.is_single else found["rows"] if verb.totals is not None else found
+    assert rows or verb.totals == {}
     for row in rows:
         assert list(row) == list(verb.row._fields)
 

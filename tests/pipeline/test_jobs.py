@@ -247,7 +247,7 @@ def test_a_replay_restores_records_in_order_and_once(
     )
 
     assert replay(spark, replaying).totals["slices"] == 3
-    assert replay(spark, replaying).totals["slices already written"] == 2
+    assert replay(spark, replaying).totals["slices_already_written"] == 2
 
     assert content(broker, again) == content(broker, topic)
 
@@ -297,12 +297,12 @@ def test_a_dedupe_keeps_one_of_each_record_and_the_next_run_continues(
     options = DedupeOptions(broker.address, topic, target, "key", "1 hour", tmp_path / "seen")
 
     report = dedupe(spark, options)
-    assert report.totals["records read"] == 204
-    assert report.totals["records written"] == 53
-    assert report.totals["duplicates left out"] == 150
-    assert report.totals["too old to compare"] == 1  # -1 is before every watermark
+    assert report.totals["records_read"] == 204
+    assert report.totals["records_written"] == 53
+    assert report.totals["duplicates_left_out"] == 150
+    assert report.totals["too_old_to_compare"] == 1  # -1 is before every watermark
     fill(topic, [(0, b"k7", b"v", [], FIRST_MS + 300), (1, b"new", b"v", [], FIRST_MS + 301)])
-    assert dedupe(spark, options).totals["records written"] == 1
+    assert dedupe(spark, options).totals["records_written"] == 1
 
     found = read_committed(broker.address, target)
     keys = Counter(each.key for each in found)
@@ -325,7 +325,7 @@ def test_a_dedupe_reports_how_many_records_were_too_old(
 
     report = dedupe(spark, options)
 
-    assert report.totals["too old to compare"] == 1
+    assert report.totals["too_old_to_compare"] == 1
     assert not report.is_well
 
 

@@ -91,7 +91,7 @@ def test_lag_is_counted_in_records_and_by_the_age_of_the_first_of_them(
         "groups": 1,
         "partitions": 2,
         "lag": 60,
-        f"skew of readers in {topic}": 2.0,
+        "skew": {f"readers in {topic}": 2.0},
     }
 
 

@@ -1,5 +1,6 @@
 """`broker acl`, at a stopped broker and at a running one."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -24,11 +25,17 @@ TOPIC_DENIED = 29
 
 
 def acl(*words: str) -> list[str]:
-    """Run the command; return the lines that it prints."""
+    """Run the command; return the entries that it names."""
+    return [entry for entry, _ in statuses(*words)]
+
+
+def statuses(*words: str) -> list[tuple[str, str]]:
+    """Run the command; return its entries, and what it says of each."""
     command = [sys.executable, "-m", "broker", "acl", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return [(each["entry"], each["status"]) for each in rows]
 
 
 def properties(folder: Path, user: str) -> Path:
@@ -64,13 +71,17 @@ def test_entries_are_made_before_the_first_start_and_changed_while_it_runs(tmp_p
         acl("allow", "User:alice", "--topic", "payments", "--only", "produce", *running)
         assert alice.produce("payments", [b"allowed"]) == 0
         assert alice.fetch("payments")["error_code"] == TOPIC_DENIED
-        removed = acl("remove", "User:alice", "--topic", "payments", "--only", "produce", *running)
-        assert removed == ["removed 1 entries"]
+        remove = ("remove", "User:alice", "--topic", "payments", "--only", "produce", *running)
+        write = WRITE.replace("orders", "payments")
+        assert statuses(*remove, "--dry-run") == [(write, "would_be_removed")]
+        assert statuses(*remove) == [(write, "removed")]
+        assert statuses(*remove) == [(write, "absent")]
         assert alice.produce("payments", [b"denied"]) == TOPIC_DENIED
     assert set(acl("list", *running)) == {WRITE, READ, OF_GROUPS}
 
     broker.stop()
-    assert acl("remove", "User:alice", "--topic", "orders", *stopped) == ["removed 2 entries"]
+    removed = statuses("remove", "User:alice", "--topic", "orders", *stopped)
+    assert removed == [(WRITE, "removed"), (READ, "removed")]
     assert acl("list", *stopped) == [OF_GROUPS]
     broker.check()
 

@@ -2,8 +2,8 @@
 
 The parser of `broker start` is argparse, because a start must answer clients 0.15 s after exec:
 argparse is imported in 5 ms, richer parsers take five times that or more (measured). For the same
-reason each command imports its modules only when it runs. Nouns whose verbs are clients of a broker
-are commands of click, see frame.py.
+reason each command imports its modules only when it runs. All other commands are those of click,
+see frame.py.
 """
 
 import argparse
@@ -14,15 +14,22 @@ from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 
-from broker.cli.exit_codes import Exit, exit_code_of, start_exit_code_of
-from broker.cli.nouns import COMPLETION, NOUNS, WITH_MODULES
-from broker.cli.reporting import Parser, discard_output, print_error
+from broker.cli.exit_codes import INTERRUPTED, Exit, exit_code_of, start_exit_code_of
+from broker.cli.nouns import COMPLETION, NOUNS, module_of
+from broker.cli.reporting import (
+    Parser,
+    discard_output,
+    open_closed_streams,
+    print_error,
+    print_os_error,
+)
 from broker.model.errors import PolylogError
 from broker.model.protocol_names import PINNABLE, PROTOCOL_NAMES
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; an error is one line that says what to do."""
+    open_closed_streams()
     argv = sys.argv[1:] if arguments is None else list(arguments)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names may be no text of the locale
@@ -35,6 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         discard_output()
         return Exit.OK
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OSError as error:  # what commands do with files they report themselves
+        print_os_error(error)
+        discard_output()
+        return exit_code_of(error)
     return code
 
 
@@ -48,10 +61,7 @@ def _run(argv: Sequence[str]) -> int:
     if name in NOUNS:
         from broker.cli.frame import run  # noqa: PLC0415 - imports click
 
-        return run(import_module(f"broker.cli.{name}").NOUN, argv[1:])
-    if name in WITH_MODULES:
-        exit_code: int = import_module(f"broker.cli.{WITH_MODULES[name][0]}").run(argv[1:])
-        return exit_code
+        return run(import_module(module_of(name)).NOUN, argv[1:])
     return _run_own(argv)
 
 
@@ -130,8 +140,7 @@ def _parser() -> Parser:
         default="table",
         help="format of what --check prints; json has the defaults, too",
     )
-    others = {name: purpose for name, (_, purpose) in WITH_MODULES.items()}
-    for name, purpose in sorted({**NOUNS, **others}.items()):
+    for name, purpose in NOUNS.items():
         commands.add_parser(name, help=purpose)
     return parser
 

@@ -58,9 +58,16 @@ def _topic_settings(cluster: Any) -> Iterable[str]:  # noqa: ANN401 - a Cluster
     return [f"{name}=" for names in found for name in names]
 
 
+def _users(cluster: Any) -> Iterable[str]:  # noqa: ANN401 - a Cluster
+    from broker.client.users import credentials  # noqa: PLC0415 - only when it is completed
+
+    return list(credentials(cluster))
+
+
 topics = dynamic(_topics)
 groups = dynamic(_groups)
 topic_settings = dynamic(_topic_settings)
+user_names = dynamic(_users)
 
 
 def profile_names(

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from broker.cli.frame import Session, verb
+from broker.cli.confirmation import confirm
+from broker.cli.frame import Session, dry_run, verb, yes
 from broker.cli.reporting import DEFAULT_BOOTSTRAP
 from broker.cli.sample_stream import GROUP, PARTITIONS, TOPIC, by_partition, orders
 from broker.cli.times import Seconds
@@ -38,16 +39,17 @@ LOOK_AT: Final = (
 
 
 class Demo(NamedTuple):
-    """What was made.
+    """What was made, or removed.
 
     Attributes:
         topic: with the stream.
         partitions: of the topic.
-        records: that were produced by this run.
+        records: that were produced by this run, or that go with the topic.
         group: that has read a part of the stream.
         lag: records that the group has not read.
         bootstrap_server: the broker.
         data_dir: of a broker that was started for the demo, null if one was running.
+        status: made; removed, would_be_removed or absent of `clean`.
     """
 
     topic: str
@@ -57,6 +59,7 @@ class Demo(NamedTuple):
     lag: int
     bootstrap_server: str
     data_dir: str | None
+    status: str
 
 
 @verb(
@@ -80,15 +83,23 @@ class Demo(NamedTuple):
     metavar="SECONDS",
     help="How long the stream takes (default: 5).",
 )
-def command(session: Session, action: str, records: int, seconds: float) -> None:
+@yes
+@dry_run
+def command(
+    session: Session, action: str, records: int, seconds: float, yes: bool, dry_run: bool
+) -> None:
     """Produce a stream of sample orders, with a group that lags; `clean` removes both.
+
+    To remove them the topic's name must be typed, or --yes be given.
 
     Without a running broker, one is started with its data in a temporary directory. On a terminal
     it runs until Ctrl-C, elsewhere it ends with the command; its data goes with it.
     """
     if action == "clean":
-        _clean(session.cluster)
+        _clean(session, is_confirmed=yes, is_dry_run=dry_run)
         return
+    if yes or dry_run:
+        raise click.UsageError("--yes and --dry-run are options of `broker demo clean`")
     try:
         cluster = session.cluster
     except Unreachable as error:
@@ -106,7 +117,7 @@ def command(session: Session, action: str, records: int, seconds: float) -> None
 def _show(session: Session, cluster: "Cluster", folder: Path | None, done: tuple[int, int]) -> None:
     produced, lag = done
     data = None if folder is None else str(folder)
-    session.write(Demo(TOPIC, PARTITIONS, produced, GROUP, lag, str(cluster), data))
+    session.write(Demo(TOPIC, PARTITIONS, produced, GROUP, lag, str(cluster), data, "made"))
     where = "" if str(cluster) == DEFAULT_BOOTSTRAP else f" -b {cluster}"
     print("Look at it with:", file=sys.stderr)
     for each in LOOK_AT:
@@ -139,20 +150,32 @@ def _stream(cluster: "Cluster", count: int, seconds: float) -> tuple[int, int]:
     return produced, sum(each.offset - read[place] for place, each in ends.items())
 
 
-def _clean(cluster: "Cluster") -> None:
+def _clean(session: Session, *, is_confirmed: bool, is_dry_run: bool) -> None:
     """Remove the topic and the group; what is not there was removed before."""
-    from broker.client.groups import delete_group  # noqa: PLC0415 - not needed by `--help`
-    from broker.client.topics import delete_topics  # noqa: PLC0415
+    from broker.cli.topic.delete_verb import what_goes  # noqa: PLC0415 - not needed by `--help`
+    from broker.client.groups import delete_group  # noqa: PLC0415
+    from broker.client.topics import delete_topics, topic_states  # noqa: PLC0415
 
-    try:
-        delete_group(cluster, GROUP)
-    except RequestError as error:
-        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-            raise
-    if TOPIC in cluster.existing_topics():
-        for failed in delete_topics(cluster, [TOPIC]).values():
+    cluster = session.cluster
+    goes = what_goes(cluster, topic_states(cluster, [TOPIC]))
+    partitions, records = (sum(each) for each in zip((0, 0), *(row[1:3] for row in goes)))
+    status = "would_be_removed" if is_dry_run else "removed"
+    row = Demo(
+        *(TOPIC, partitions, records, GROUP, 0, str(cluster), None, status if goes else "absent")
+    )
+    if not is_dry_run:
+        if goes:
+            lines = [f"{TOPIC}: {records:,} records, and the group {GROUP}"]
+            confirm(lines, [TOPIC], is_confirmed=is_confirmed)
+        try:
+            delete_group(cluster, GROUP)
+        except RequestError as error:
+            if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+        for failed in delete_topics(cluster, [each.topic for each in goes]).values():
             if failed is not None:
                 raise failed
+    session.write(row)
 
 
 @contextmanager

@@ -1,14 +1,14 @@
 """docs/cli.md, from the commands themselves: `python -m broker.cli.document > docs/cli.md`."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import click
 
-from broker.cli.exit_codes import Exit
+from broker.cli.exit_codes import INTERRUPTED, Exit
 from broker.cli.frame import Verb, is_shared
-from broker.cli.nouns import NOUNS, WITH_MODULES
+from broker.cli.nouns import NOUNS
 from broker.cli.output import FORMATS
 from broker.cli.tree import verbs
 
@@ -16,8 +16,8 @@ _FIELD: Final = re.compile(r"^ {4}(\w+): (.*?)(?=^ {4}\w+: |\Z)", re.MULTILINE |
 _HEAD: Final = """\
 # The command line
 
-`broker NOUN VERB`. `broker start` is described in {operations}. The verbs below
-are clients of any broker that speaks Kafka's protocol, Apache Kafka included. This page is made
+`broker NOUN VERB`. `broker start` is described in {operations}. The verbs that need a broker
+are clients of any that speaks Kafka's protocol, Apache Kafka included. This page is made
 from the commands: `python -m broker.cli.document > docs/cli.md`.
 
 ```sh
@@ -32,12 +32,15 @@ broker topic delete greetings --yes
 - A table is printed on a terminal, an object per line elsewhere; `-o` chooses one of {formats}.
   Names of fields do not change; sizes and times are in a form for people in tables only. `name`
   prints the first field of each row.
-- `consume`, `tail` and `search` print text without `-o`, in the format of `-f`; `produce` prints
-  the offsets of records with `-o` only.
+- `consume`, `tail` and `search` print text without `-o`, in the format of `-f`, `segment dump` and
+  `import` text of their own; `produce` prints the offsets of records with `-o` only.
+- A verb whose help names totals prints a report. With `-o json` and `yaml` it is an object of
+  `rows`, `totals` and `problems`; other formats have the rows, and totals and problems are on
+  stderr, or in a table below it. Problems make the command exit with 1.
 - `NO_COLOR` is obeyed. What is no answer (progress after a second, undo commands, errors) is on
   stderr. An error is one line that says what to do.
-- What changes something has `--dry-run`, except for `produce` and `consume -g`, and for `demo` and
-  `bench`, which have topics of their own. What destroys something shows what will go, wants the
+- What changes something has `--dry-run`, except for `produce` and `consume -g`, for `demo` and
+  `bench`, which have topics of their own, and for what only writes new files. What destroys something shows what will go, wants the
   name typed or `--yes`, and prints the command that undoes it, as far as one does.
 - NAME|REGEX is a name, or a regular expression for whole names. TIME is `2026-01-31T12:00:00`
   (UTC without an offset), seconds or milliseconds since 1970, or `-90s`, `-5m`, `-1h`, `-7d`.
@@ -61,14 +64,6 @@ localhost:9092` makes a profile, `broker profile use` chooses one.
 | code | meaning |
 |---|---|
 {codes}
-
-## Other commands
-
-These have a parser of their own: `broker NOUN --help`.
-
-| command | purpose |
-|---|---|
-{others}
 """
 
 
@@ -81,9 +76,12 @@ def page() -> str:
         operations=_link("operations"),
         formats=", ".join(f"`{each}`" for each in FORMATS),
         connection=_options(shared),
-        codes="\n".join(f"| {each.value} | {each.meaning} |" for each in Exit),
-        others="\n".join(
-            f"| `broker {each}` | {about} |" for each, (_, about) in WITH_MODULES.items()
+        codes="\n".join(
+            f"| {code} | {meaning} |"
+            for code, meaning in [
+                *((each.value, each.meaning) for each in Exit),
+                (INTERRUPTED, "Ctrl-C (SIGINT) has ended it"),
+            ]
         ),
     )
     return "\n".join([head, *_nouns(found)]).rstrip("\n") + "\n"
@@ -118,8 +116,15 @@ def _verb(name: str, command: Verb) -> Iterator[str]:
     if options:
         yield _options(options) + "\n"
     yield "```sh\n" + "\n".join(command.examples) + "\n```\n"
-    rows = [f"| `{each}` | {_cell(text)} |" for each, text in fields_of(command.row).items()]
-    yield "\n".join(["| field | meaning |", "|---|---|", *rows]) + "\n"
+    for kind in filter(None, (command.row, command.other_row)):
+        yield _meanings("field", fields_of(kind))
+    if command.totals:
+        yield _meanings("total", command.totals)
+
+
+def _meanings(what: str, meanings: Mapping[str, str]) -> str:
+    rows = [f"| `{each}` | {_cell(text)} |" for each, text in meanings.items()]
+    return "\n".join([f"| {what} | meaning |", "|---|---|", *rows]) + "\n"
 
 
 def _options(options: Sequence[click.Parameter]) -> str:

@@ -4,8 +4,9 @@ The numbers up to 8 are those of all commands. `broker start` ends with those of
 what only it has: no metadata store, a data directory that cannot be used, a failed disk.
 """
 
+import errno
 from enum import IntEnum
-from typing import Self
+from typing import Final, Self
 
 from broker.model.errors import (
     AccessDenied,
@@ -46,10 +47,14 @@ class Exit(IntEnum):
     CONFLICT = (7, "it exists already, or its state does not allow this now")
     UNHEALTHY = (8, "the answer is complete, and it is that something is not well")
     NO_STORE = (69, "`broker start`: the metadata store has not answered for a minute")
-    DEFECT = (70, "`broker start`: a part of the broker has failed, which is a defect; see its log")
+    DEFECT = (70, "a part of the broker (see its log), or the command, has failed: a defect")
     DATA_DIR = (73, "the data directory cannot be used, or another broker uses it")
     STORAGE = (74, "the disk has failed or is full")
 
+
+# As a shell reports a process that SIGINT has ended.
+INTERRUPTED: Final = 130
+_FULL_OR_BROKEN: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 _BY_KIND: tuple[tuple[type[PolylogError], Exit], ...] = (
     (ConfigError, Exit.USAGE),
@@ -82,6 +87,7 @@ _BY_CODE = {
     Exit.TIMED_OUT: (ErrorCode.REQUEST_TIMED_OUT,),
     Exit.CONFLICT: (
         ErrorCode.TOPIC_ALREADY_EXISTS,
+        ErrorCode.DUPLICATE_RESOURCE,
         ErrorCode.NON_EMPTY_GROUP,
         ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
         ErrorCode.REASSIGNMENT_IN_PROGRESS,
@@ -109,8 +115,10 @@ def start_exit_code_of(error: PolylogError) -> Exit:
     return Exit.NO_STORE if isinstance(error, Unreachable) else exit_code_of(error)
 
 
-def exit_code_of(error: PolylogError) -> Exit:
+def exit_code_of(error: PolylogError | OSError) -> Exit:
     """Return the exit code of a command that has failed with an error."""
+    if isinstance(error, OSError):
+        return Exit.STORAGE if error.errno in _FULL_OR_BROKEN else Exit.FAILED
     if isinstance(error, RequestError):
         found = (each for each, codes in _BY_CODE.items() if error.code in codes)
         return next(found, Exit.FAILED)

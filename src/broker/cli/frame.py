@@ -1,4 +1,4 @@
-"""The frame of commands that are clients of a broker: nouns, verbs, and the options they share.
+"""The frame of all commands but `start`: nouns, verbs, and the options they share.
 
 A noun is a module with `NOUN`, a table of its verbs' modules; a verb is a module with `command`:
 
@@ -11,11 +11,13 @@ A noun is a module with `NOUN`, a table of its verbs' modules; a verb is a modul
 
 The options of the connection and -o are added by `verb`. click is imported by these commands only:
 it takes 30 ms, typer with pydantic, which converts arguments, takes 60 ms.
+
+A verb whose rows belong together prints a report: rows, totals, and problems, which make it fail.
 """
 
 import sys
-from collections.abc import Callable, Sequence
-from functools import cached_property, wraps
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 import click
 
 from broker.cli import connecting
-from broker.cli.exit_codes import Exit, exit_code_of
+from broker.cli.exit_codes import INTERRUPTED, Exit, exit_code_of
 from broker.cli.nouns import NOUNS
 from broker.cli.output import FORMATS, Output, Row
 from broker.cli.profiles import Connection
@@ -31,9 +33,11 @@ from broker.cli.reporting import discard_output, print_error
 from broker.cli.times import Seconds
 from broker.model.errors import PolylogError
 from broker.model.given import COMMAND_VARIABLES
+from broker.model.printable import printable
 
 if TYPE_CHECKING:
     from broker.client.metadata import Cluster
+    from broker.model.report import Report
 
 _P = ParamSpec("_P")
 _VARIABLES: Final = {option: variable for variable, option in COMMAND_VARIABLES.items()}
@@ -49,22 +53,35 @@ class Session:
         exit_code: of the command; the first failure decides it.
     """
 
-    def __init__(self, connection: Connection | None, output: Output, *, is_text: bool) -> None:
-        """Keep them; the connection is made when it is needed."""
+    def __init__(
+        self, connection: Callable[[], Connection] | None, output: Output, *, is_text: bool
+    ) -> None:
+        """Keep them; the connection is looked up and made when it is needed."""
         self._connection = connection
         self.output = output
         self.is_text = is_text
         self.exit_code = Exit.OK
 
     @cached_property
+    def connection(self) -> Connection:
+        """How brokers are reached."""
+        assert self._connection is not None, "a verb that is local has no connection"
+        return self._connection()
+
+    @cached_property
     def cluster(self) -> "Cluster":
         """The cluster, one of whose brokers has answered."""
-        assert self._connection is not None, "a verb that is local has no cluster"
-        return self._connection.cluster()
+        return self.connection.cluster()
 
     def write(self, row: Row) -> None:
         """Print a row."""
         self.output.write(row)
+
+    def report(self, report: "Report") -> None:
+        """Print a report; the command fails if it has problems."""
+        self.output.write_report(report)
+        if not report.is_well and self.exit_code == Exit.OK:
+            self.exit_code = Exit.FAILED
 
     def print_text(self, row: Row, field: str) -> None:
         """Print one field of the only row as text, unless a format was asked for."""
@@ -89,9 +106,13 @@ class Verb(click.Command):
         is_single: whether it prints one row.
         is_local: whether it needs no broker.
         examples: command lines.
+        totals: what the totals of its report mean, by name; None: it prints no report.
+        other_row: the class of its rows with one of its options; None: of all.
     """
 
     row: type[Row]
+    totals: Mapping[str, str] | None
+    other_row: type[Row] | None
     columns: tuple[str, ...]
     is_single: bool
     is_local: bool
@@ -154,7 +175,8 @@ class Noun(click.Group):
         """Find the verb; the error for an unknown one names those that exist."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            ctx.fail(f"there is no verb {name!r}: use one of {', '.join(self._verbs)}")
+            known = ", ".join(self.list_commands(ctx))
+            ctx.fail(f"there is no verb {name!r}: use one of {known}")
         return super().resolve_command(ctx, args)
 
 
@@ -167,13 +189,14 @@ def _output_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
-def _connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def _connection_options(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
     from broker.cli.completion import profile_names  # noqa: PLC0415 - it imports this module
 
     options = (
         click.option(
             "-b",
             "--bootstrap-server",
+            *names,
             metavar="HOST:PORT[,...]",
             envvar=_VARIABLES["--bootstrap-server"],
             help="Addresses of brokers (default: those of the profile, or localhost:9092).",
@@ -210,7 +233,7 @@ def is_shared(parameter: click.Parameter) -> bool:
     return parameter.name in {*connecting.NAMES, "output"}
 
 
-def verb(
+def verb(  # noqa: PLR0913 - what a verb is
     row: type[Row],
     *,
     examples: Sequence[str],
@@ -218,6 +241,9 @@ def verb(
     columns: Sequence[str] | None = None,
     is_single: bool = False,
     is_local: bool = False,
+    totals: Mapping[str, str] | None = None,
+    other_row: type[Row] | None = None,
+    server_names: Sequence[str] = (),
 ) -> Callable[[Callable[Concatenate[Session, _P], None]], Verb]:
     """Return a decorator that makes a function of a session and its options a verb.
 
@@ -228,6 +254,9 @@ def verb(
         columns: the fields of the table; None: all.
         is_single: it prints one row: an object, and a table of lines.
         is_local: it needs no broker, and has no options of a connection.
+        totals: it prints a report, whose totals have these names and meanings.
+        other_row: the class of its rows with one of its options.
+        server_names: other names of --bootstrap-server, with which it was called before.
     """
 
     def decorate(function: Callable[Concatenate[Session, _P], None]) -> Verb:
@@ -237,7 +266,7 @@ def verb(
         def run(**options: Any) -> int:  # noqa: ANN401 - those of the function
             connection = None
             if not is_local:
-                connection = connecting.connection_in(click.get_current_context())
+                connection = partial(connecting.connection_in, click.get_current_context())
                 for each in connecting.NAMES:
                     del options[each]
             asked = options.pop("output")
@@ -252,10 +281,11 @@ def verb(
 
         with_options = _output_options(run)
         if not is_local:
-            with_options = _connection_options(with_options)
+            with_options = _connection_options(with_options, *server_names)
         command = click.command(name, cls=Verb, context_settings=_CONTEXT)(with_options)
         command.row, command.columns, command.examples = row, shown, tuple(examples)
         command.is_single, command.is_local = is_single, is_local
+        command.totals, command.other_row = totals, other_row
         return command
 
     return decorate
@@ -315,5 +345,28 @@ def run(noun: Noun | Verb, arguments: Sequence[str]) -> int:
         print(f"broker: {error.format_message()}", file=sys.stderr)
         return Exit.FAILED
     except (click.Abort, KeyboardInterrupt):
-        return 130  # as a shell reports SIGINT
+        return INTERRUPTED
+    except (PolylogError, OSError):
+        raise
+    except UnicodeEncodeError as error:
+        print(f"broker: {printable(str(error.object))[:100]}: this is no UTF-8", file=sys.stderr)
+        return Exit.USAGE
+    except Exception as error:
+        if sys.flags.dev_mode:
+            raise
+        _print_defect(error)
+        return Exit.DEFECT
     return code or Exit.OK
+
+
+def _print_defect(error: Exception) -> None:
+    """Print an error that no user can do anything about, with its place."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else ""
+    print(
+        f"broker: a defect of this command: {type(error).__name__}: {printable(str(error))}{place}"
+        " (please report it with `broker version`; `python -X dev -m broker ...` shows more)",
+        file=sys.stderr,
+    )

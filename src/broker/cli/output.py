@@ -7,6 +7,9 @@
     csv     a header and lines; lists and objects are JSON in their cell
     name    the first field of each row, for `xargs`
 
+A report has rows, totals and problems: documents (json, yaml) are an object of the three, a table
+has them below each other, other formats have the rows and leave the rest to stderr.
+
 The names of fields are those of the row's NamedTuple: they are documented and do not change.
 Only tables show sizes and times in a form for people.
 """
@@ -16,9 +19,12 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import IO, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from broker.model.printable import printable_lines
+
+if TYPE_CHECKING:
+    from broker.model.report import Report
 
 FORMATS: Final = ("table", "json", "jsonl", "yaml", "csv", "name")
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./:-]*")  # a text that YAML needs no quotes for
@@ -77,6 +83,49 @@ class Output:
         values = plain(row)
         getattr(self, f"_{self.format}")(values)
         self._count += 1
+
+    def use(self, row: type[Row]) -> None:
+        """Expect rows of another class, of which there is none yet."""
+        self._fields = self._columns = row._fields
+
+    def write_report(self, report: "Report") -> None:
+        """Write a report; nothing comes after it. Without rows its totals are the only one."""
+        rows = [dict(zip(report.columns, map(plain, each), strict=True)) for each in report.rows]
+        problems = list(report.problems)
+        if self.format in {"json", "yaml"}:
+            document = {"rows": rows, "totals": plain(report.totals), "problems": problems}
+            self._is_single = True
+            getattr(self, f"_{self.format}")(document)
+            self._count += 1
+            return
+        if self.format == "table":
+            self._write_report_table(report, rows)
+            return
+        if not report.columns:
+            rows, self._fields = [plain(report.totals)], tuple(report.totals)
+        for each in rows:
+            getattr(self, f"_{self.format}")(each)
+            self._count += 1
+        if report.columns:
+            for line in _total_lines(report.totals):
+                print(line, file=sys.stderr)
+        for each in problems:
+            print(f"broker: {printable_lines(each)}", file=sys.stderr)
+
+    def _write_report_table(self, report: "Report", rows: list[dict[str, Any]]) -> None:
+        shown = [
+            name
+            for name in report.columns
+            if name not in report.unless_zero or any(each[name] for each in rows)
+        ]
+        if rows:
+            cells = [[_cell(name, each[name]) for name in shown] for each in rows]
+            print_table(shown, cells, self.stream, is_single=False)
+            self._print("")
+        for line in _total_lines(report.totals):
+            self._print(line)
+        for each in report.problems:
+            self._print(f"problem: {printable_lines(each)}")
 
     def flush(self) -> None:
         """Let readers see what was written; tables are written by `close`."""
@@ -144,6 +193,11 @@ class Output:
 
     def _print(self, text: str) -> None:
         self.stream.write(text + "\n")
+
+
+def _total_lines(totals: dict[str, Any]) -> Iterable[str]:
+    for name, value in totals.items():
+        yield f"{name.replace('_', ' ')}: {_cell(name, plain(value))}"
 
 
 def print_table(

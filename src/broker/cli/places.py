@@ -3,53 +3,74 @@
 Both are options of the same command: a first user exists before the broker has started.
 """
 
-import argparse
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from broker.cli.reporting import Parser
+import click
+from click.core import ParameterSource
+
+from broker.model.errors import Unreachable
 
 if TYPE_CHECKING:
-    from broker.client.connection import Client
+    from broker.cli.frame import Session
+    from broker.client.metadata import Cluster
     from broker.model.config import Config
 
-    Place: TypeAlias = Config | Client
+    Place: TypeAlias = Config | Cluster
 
 
-def add_place(command: Parser) -> None:
-    """Add the options that say where."""
-    where = command.add_mutually_exclusive_group()
-    where.add_argument("--data-dir", metavar="DIR", help="data directory of a stopped broker")
-    where.add_argument(
-        "--bootstrap-server", metavar="HOST:PORT", help="address of a running broker"
-    )
-    command.add_argument(
-        "--command-config",
-        type=Path,
-        metavar="FILE",
-        help="Kafka's client settings for --bootstrap-server: security.protocol, sasl.mechanism,"
-        " sasl.jaas.config, ssl.truststore.location",
-    )
-    command.add_argument(
-        "--config", type=Path, metavar="FILE", help="settings of a stopped broker, as for start"
-    )
-    command.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="set one of them"
-    )
+class Stopped(NamedTuple):
+    """The options that say which stopped broker is meant; none: a running one is."""
 
+    config: Path | None
+    data_dir: str | None
+    settings: tuple[str, ...]
 
-def place_of(parsed: argparse.Namespace) -> "Place":
-    """Return the configuration of the stopped broker, or a client of the running one."""
-    if parsed.bootstrap_server is None:
+    def configuration(self) -> "Config":
+        """Return its configuration; ConfigError if that is invalid."""
         from broker.cli.start import configuration  # noqa: PLC0415 - not needed by `--help`
 
-        return configuration(parsed.config, parsed.data_dir, None, parsed.set)
-    from broker.client.connection import Client  # noqa: PLC0415 - not needed by `--help`
-    from broker.model.address import parse_address  # noqa: PLC0415
+        return configuration(self.config, self.data_dir, None, self.settings)
 
-    secured = None
-    if parsed.command_config is not None:
-        from broker.client.security import read_security  # noqa: PLC0415 - imports ssl
 
-        secured = read_security(parsed.command_config).secured()
-    return Client(parse_address(parsed.bootstrap_server), secured=secured)
+def stopped_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a stopped broker; the function gets them as `stopped`."""
+
+    @wraps(function)
+    def with_stopped(*given: Any, **options: Any) -> Any:  # noqa: ANN401 - those of the function
+        stopped = Stopped(*(options.pop(each) for each in Stopped._fields))
+        return function(*given, **options, stopped=stopped)
+
+    for each in (
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Set one of them; may be repeated.",
+        ),
+        click.option(
+            "--config",
+            type=click.Path(path_type=Path, dir_okay=False),
+            metavar="FILE",
+            help="Settings of a stopped broker, as for start.",
+        ),
+        click.option("--data-dir", metavar="DIR", help="Data directory of a stopped broker."),
+    ):
+        with_stopped = each(with_stopped)
+    return with_stopped
+
+
+def place_of(session: "Session", stopped: Stopped) -> "Place":
+    """Return the configuration of the stopped broker, or the cluster of running ones."""
+    if not any(stopped):
+        try:
+            return session.cluster
+        except Unreachable as error:
+            raise type(error)(f"{error}, or a stopped one by its --data-dir") from None
+    context = click.get_current_context()
+    if context.get_parameter_source("bootstrap_server") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("name a running broker, or the --data-dir of a stopped one")
+    return stopped.configuration()

@@ -24,6 +24,7 @@ from broker.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from broker.client.metadata import Cluster
+    from broker.client.security import SecuritySettings
 
 
 class Profile(NamedTuple):
@@ -47,6 +48,14 @@ class Connection(NamedTuple):
     command_config: Path | None
     timeout_seconds: float
 
+    def security(self) -> "SecuritySettings | None":
+        """Return TLS and the login, None for neither. Raises ConfigError."""
+        if self.command_config is None:
+            return None
+        from broker.client.security import read_security  # noqa: PLC0415 - imports ssl
+
+        return read_security(self.command_config)
+
     def cluster(self) -> "Cluster":
         """Return the cluster once a broker has answered.
 
@@ -60,16 +69,11 @@ class Connection(NamedTuple):
         from broker.model.address import parse_addresses  # noqa: PLC0415
         from broker.model.clock import SystemClock  # noqa: PLC0415
 
-        security = None
-        if self.command_config is not None:
-            from broker.client.security import read_security  # noqa: PLC0415 - imports ssl
-
-            security = read_security(self.command_config)
         cluster = Cluster(
             parse_addresses(self.bootstrap_server),
             give_up_seconds=self.timeout_seconds,
             pool=Pool(SystemClock(), timeout_seconds=self.timeout_seconds),
-            security=security,
+            security=self.security(),
         )
         cluster.check_reachable()
         return cluster

@@ -1,4 +1,4 @@
-"""Parsers, common options, progress and report of the commands."""
+"""The parser of `broker start`, and how all commands print errors and progress."""
 
 import argparse
 import os
@@ -6,15 +6,12 @@ import re
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from broker.model.printable import printable_lines
 
 if TYPE_CHECKING:
     from broker.model.errors import PolylogError
-    from broker.model.report import Report
-
-    Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
@@ -34,20 +31,28 @@ class Parser(argparse.ArgumentParser):
         """Print what is wrong, without the values of settings: they may be passwords; exit."""
         super().error(re.sub(r"=\S.*", "=...", message, flags=re.DOTALL))
 
-    def add_commands(self, metavar: str = "COMMAND") -> "Commands":
-        """Return the required commands, which are parsers of this class."""
-        return self.add_subparsers(dest="command", metavar=metavar, required=True)
 
+def open_closed_streams() -> None:
+    """Open the null device for each standard stream that was closed when the process began.
 
-def print_report(report: "Report", output: str) -> int:
-    """Print a report and return the exit code: 1 if it has problems."""
-    print(report.in_format(output))
-    return 0 if report.is_well else 1
+    Otherwise the stream is None, and the first file that is opened gets its number: what is meant
+    for a terminal would be written into it.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - it stays open
+            setattr(sys, name, nowhere)
 
 
 def print_error(error: "PolylogError") -> None:
     """Print why a command fails, or a part of it, on stderr."""
     print(f"broker: {printable_lines(str(error))}", file=sys.stderr)
+
+
+def print_os_error(error: OSError) -> None:
+    """Print why the system refuses something: without a file's name it was a standard stream."""
+    what = error.filename if isinstance(error.filename, str) else "input or output"
+    print(f"broker: {printable_lines(what)}: {error.strerror or error}", file=sys.stderr)
 
 
 def discard_output() -> None:
@@ -59,31 +64,3 @@ def discard_output() -> None:
 def print_progress(line: str) -> None:
     """Print a line of progress on stderr."""
     print(line, file=sys.stderr, flush=True)
-
-
-def add_broker(command: argparse.ArgumentParser) -> None:
-    """Add --broker, which every command on a running broker has."""
-    command.add_argument(
-        "--broker",
-        default=DEFAULT_BOOTSTRAP,
-        metavar="HOST:PORT",
-        help=f"address of the broker (default: {DEFAULT_BOOTSTRAP})",
-    )
-
-
-def add_topics(command: argparse.ArgumentParser) -> None:
-    """Add --topic, which the commands on all topics have."""
-    command.add_argument(
-        "--topic",
-        action="append",
-        default=[],
-        metavar="T",
-        help="only this topic; may be repeated (default: all but the internal ones)",
-    )
-
-
-def add_output(command: argparse.ArgumentParser) -> None:
-    """Add --output, which every command has."""
-    command.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="format of the report"
-    )

@@ -6,7 +6,7 @@ from importlib import import_module
 import click
 
 from broker.cli.frame import Noun, Verb
-from broker.cli.nouns import NOUNS, WITH_MODULES
+from broker.cli.nouns import NOUNS, module_of
 
 
 class _Root(click.Group):
@@ -14,13 +14,13 @@ class _Root(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        return sorted([*NOUNS, *WITH_MODULES, "start"])
+        return sorted([*NOUNS, "start"])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
         if cmd_name in NOUNS:
             return noun(cmd_name)
-        return click.Command(cmd_name) if cmd_name in {*WITH_MODULES, "start"} else None
+        return click.Command(cmd_name) if cmd_name == "start" else None
 
 
 def root() -> click.Group:
@@ -30,7 +30,7 @@ def root() -> click.Group:
 
 def noun(name: str) -> Noun | Verb:
     """Import a noun, or a command that is one word."""
-    found: Noun | Verb = import_module(f"broker.cli.{name}").NOUN
+    found: Noun | Verb = import_module(module_of(name)).NOUN
     return found
 
 

@@ -1,12 +1,17 @@
 """The access control entries of a running broker, by the numbers of Kafka's enumerations."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from broker.client.connection import Client
+from broker.client.connection import Api
+from broker.client.metadata import Cluster
 from broker.client.retry import check
 
-_ANY = 1
+_ANY: Final = 1
+_VERSIONS: Final = range(1, 4)  # version 1 has the type of a pattern
+_CREATE: Final[Api[Any, Any]] = Api("CreateAcls", _VERSIONS)
+_DELETE: Final[Api[Any, Any]] = Api("DeleteAcls", _VERSIONS)
+_DESCRIBE: Final[Api[Any, Any]] = Api("DescribeAcls", _VERSIONS)
 
 
 class Entry(NamedTuple):
@@ -21,7 +26,7 @@ class Entry(NamedTuple):
     permission: int
 
 
-def create(client: Client, entries: Sequence[Entry]) -> None:
+def create(cluster: Cluster, entries: Sequence[Entry]) -> None:
     """Create entries; RequestError if one is refused."""
     rows = [
         {
@@ -35,11 +40,12 @@ def create(client: Client, entries: Sequence[Entry]) -> None:
         }
         for each in entries
     ]
-    for answer in client.request("CreateAcls", 3, {"creations": rows})["results"]:
-        check(answer["error_code"], f"{client.address}: {answer['error_message']}")
+    address, answers = cluster.ask_any(_CREATE, {"creations": rows})
+    for answer in answers["results"]:
+        check(answer["error_code"], f"{address}: {answer['error_message']}")
 
 
-def delete(client: Client, entries: Sequence[Entry]) -> int:
+def delete(cluster: Cluster, entries: Sequence[Entry]) -> int:
     """Delete entries; return how many there were. RequestError if that is refused."""
     rows = [
         {
@@ -54,13 +60,14 @@ def delete(client: Client, entries: Sequence[Entry]) -> int:
         for each in entries
     ]
     count = 0
-    for answer in client.request("DeleteAcls", 3, {"filters": rows})["filter_results"]:
-        check(answer["error_code"], f"{client.address}: {answer['error_message']}")
+    address, answers = cluster.ask_any(_DELETE, {"filters": rows})
+    for answer in answers["filter_results"]:
+        check(answer["error_code"], f"{address}: {answer['error_message']}")
         count += len(answer["matching_acls"])
     return count
 
 
-def entries(client: Client) -> list[Entry]:
+def entries(cluster: Cluster) -> list[Entry]:
     """Return all entries; RequestError if that is refused."""
     body: dict[str, Any] = {
         "resource_type_filter": _ANY,
@@ -71,8 +78,8 @@ def entries(client: Client) -> list[Entry]:
         "operation": _ANY,
         "permission_type": _ANY,
     }
-    answer = client.request("DescribeAcls", 3, body)
-    check(answer["error_code"], f"{client.address}: {answer['error_message']}")
+    address, answer = cluster.ask_any(_DESCRIBE, body)
+    check(answer["error_code"], f"{address}: {answer['error_message']}")
     return [
         Entry(
             resource["resource_type"],

@@ -92,15 +92,16 @@ class Cluster:
             return None
         return found.user, found.password
 
-    def check_reachable(self) -> None:
-        """Return once one of the addresses has answered, without retries.
+    def check_reachable(self) -> Address:
+        """Return the first of the addresses that answers, without retries.
 
         Raises:
             Unreachable: none does.
             AccessDenied: the login is refused.
         """
         body: bodies.ApiVersionsRequest = {}
-        self.ask_any(_API_VERSIONS, body)
+        address, _ = self.ask_any(_API_VERSIONS, body)
+        return address
 
     def topics(
         self, names: Collection[str], ids: Mapping[str, str] | None = None

@@ -38,6 +38,11 @@ class SecuritySettings:
         self._pairs = tuple((name, properties[name]) for name in SETTINGS if name in properties)
         self._secured: Secured | None = None
 
+    @property
+    def properties(self) -> dict[str, str]:
+        """The settings, with their passwords."""
+        return dict(self._pairs)
+
     def __eq__(self, other: object) -> bool:
         """Whether both have the same settings."""
         return isinstance(other, SecuritySettings) and self._pairs == other._pairs
@@ -52,14 +57,14 @@ class SecuritySettings:
 
     def __reduce__(self) -> tuple[type[Self], tuple[dict[str, str]]]:
         """Pass the settings only: what was made of them belongs to this process."""
-        return type(self), (dict(self._pairs),)
+        return type(self), (self.properties,)
 
     def secured(self) -> "Secured":
         """Return what a connection needs; its files are read once. Raises ConfigError."""
         if self._secured is None:
             from broker.client.secured import parse_secured  # noqa: PLC0415 - imports ssl
 
-            self._secured = parse_secured(dict(self._pairs))
+            self._secured = parse_secured(self.properties)
         return self._secured
 
 

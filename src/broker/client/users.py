@@ -2,18 +2,22 @@
 
 import os
 from collections.abc import Sequence
+from typing import Any, Final
 
-from broker.client.connection import Client
+from broker.client.connection import Api
+from broker.client.metadata import Cluster
 from broker.client.retry import check
 from broker.model.scram import MECHANISMS, SALT_BYTES, ScramMechanism, salted_password
 
+_DESCRIBE: Final[Api[Any, Any]] = Api("DescribeUserScramCredentials", range(1))
+_ALTER: Final[Api[Any, Any]] = Api("AlterUserScramCredentials", range(1))
 _BY_NUMBER = {each.number: each for each in MECHANISMS.values()}
 
 
-def credentials(client: Client) -> dict[str, list[tuple[ScramMechanism, int]]]:
+def credentials(cluster: Cluster) -> dict[str, list[tuple[ScramMechanism, int]]]:
     """Return the mechanisms of all users with their iterations; RequestError if it is refused."""
-    answer = client.request("DescribeUserScramCredentials", 0, {"users": None})
-    check(answer["error_code"], f"{client.address}: {answer['error_message']}")
+    address, answer = cluster.ask_any(_DESCRIBE, {"users": None})
+    check(answer["error_code"], f"{address}: {answer['error_message']}")
     return {
         each["user"]: [
             (_BY_NUMBER[info["mechanism"]], info["iterations"])
@@ -25,7 +29,11 @@ def credentials(client: Client) -> dict[str, list[tuple[ScramMechanism, int]]]:
 
 
 def set_password(
-    client: Client, user: str, password: str, mechanisms: Sequence[ScramMechanism], iterations: int
+    cluster: Cluster,
+    user: str,
+    password: str,
+    mechanisms: Sequence[ScramMechanism],
+    iterations: int,
 ) -> None:
     """Set a user's password for these mechanisms; RequestError if it is refused.
 
@@ -43,16 +51,16 @@ def set_password(
                 "salted_password": salted_password(each, password, salt, iterations),
             }
         )
-    _alter(client, {"deletions": [], "upsertions": upsertions})
+    _alter(cluster, {"deletions": [], "upsertions": upsertions})
 
 
-def delete(client: Client, user: str, mechanisms: Sequence[ScramMechanism]) -> None:
+def delete(cluster: Cluster, user: str, mechanisms: Sequence[ScramMechanism]) -> None:
     """Delete a user's credentials for these mechanisms; RequestError if it is refused."""
     deletions = [{"name": user, "mechanism": each.number} for each in mechanisms]
-    _alter(client, {"deletions": deletions, "upsertions": []})
+    _alter(cluster, {"deletions": deletions, "upsertions": []})
 
 
-def _alter(client: Client, body: dict[str, object]) -> None:
-    answer = client.request("AlterUserScramCredentials", 0, body)
+def _alter(cluster: Cluster, body: dict[str, object]) -> None:
+    address, answer = cluster.ask_any(_ALTER, body)
     for each in answer["results"]:
-        check(each["error_code"], f"{client.address}: user {each['user']}: {each['error_message']}")
+        check(each["error_code"], f"{address}: user {each['user']}: {each['error_message']}")

@@ -462,8 +462,6 @@ TOPIC_LOOKUP_PAUSE_MS = 250
 TOPICS_UNKNOWN_MAX = 10_000
 # How long a broker waits until it serves what the broker that forwards a request knows it to lead.
 FORWARDING_FOLLOW_SECONDS = 2
-# A command reports within this time that it cannot reach its broker.
-CLIENT_REACH_SECONDS = 2
 # How long our client retries by default: a broker starts within it.
 CLIENT_GIVE_UP_SECONDS = 15
 # Idle connections to one broker that are kept, and for how long.

@@ -341,6 +341,12 @@ def parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
     return values
 
 
+def options_of(security: SecuritySettings | None) -> dict[str, str]:
+    """Return the options that say the same."""
+    found = {} if security is None else security.properties
+    return {KAFKA + name: text for name, text in found.items()}
+
+
 def security_of(values: Mapping[str, Any]) -> SecuritySettings | None:
     """Return the security of connections, or None if no option is about it; read its files once.
 

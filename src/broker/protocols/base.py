@@ -5,11 +5,10 @@ order and bounds what is queued. Requests that it does not serve itself go to th
 time. A protocol sees values only: no socket, no task, no byte outside the request's body.
 """
 
-from argparse import ArgumentParser, Namespace
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from broker._native.wire.connection import NativeProtocol, Wait
 from broker.core.broker import Broker
@@ -20,6 +19,9 @@ from broker.core.topics.derived_state import DerivedState
 from broker.model.config import Config
 from broker.model.settings import Setting
 from broker.model.topic_config import TopicConfig
+
+if TYPE_CHECKING:
+    from broker.client.connection import Client
 
 
 class LoginChange(NamedTuple):
@@ -118,22 +120,60 @@ class Additions(NamedTuple):
     derived_state: tuple[DerivedState, ...] = ()
 
 
+class ImportOption(NamedTuple):
+    """An option of the command line: a number.
+
+    Attributes:
+        name: of the option, without its dashes.
+        help: one sentence.
+        default: if it is not given.
+        allowed: the numbers that are.
+    """
+
+    name: str
+    help: str
+    default: int
+    allowed: range
+
+
+class Imported(NamedTuple):
+    """The outcome of an import.
+
+    Attributes:
+        row: of ImportCommand.ROW.
+        text: the same for people.
+        problem: what to do about what was not imported; empty: everything was.
+    """
+
+    row: NamedTuple
+    text: Sequence[str]
+    problem: str = ""
+
+
 class ImportCommand(Protocol):
     """The module of `broker import PROTOCOL`, imported when that command runs.
 
     Attributes:
-        SUMMARY: one line for the list of commands.
         DESCRIPTION: what the command does.
+        OPTIONS: of its command line.
+        EXAMPLES: command lines.
+        ROW: the class of what it prints, which documents each field.
     """
 
-    SUMMARY: str
     DESCRIPTION: str
+    OPTIONS: tuple[ImportOption, ...]
+    EXAMPLES: tuple[str, ...]
+    ROW: type[NamedTuple]
 
-    def add_options(self, command: ArgumentParser, /) -> None:
-        """Add the options of the command line, other than --broker."""
-
-    def run(self, options: Namespace, progress: Callable[[str], None], /) -> int:
-        """Import into the broker at `options.broker`; return the exit code.
+    def run(
+        self,
+        folder: Path,
+        options: Mapping[str, int],
+        connect: "Callable[[], Client]",
+        progress: Callable[[str], None],
+        /,
+    ) -> Imported:
+        """Import the data of a folder into the broker that `connect` reaches.
 
         `progress` prints a line for people. Raises PolylogError.
         """

@@ -21,15 +21,17 @@ from tests.support.broker_process import BrokerProcess
 pytestmark = pytest.mark.client
 
 
-def command(*arguments: str, address: str) -> subprocess.CompletedProcess[str]:
-    """Run a command with the address of a broker."""
-    return subprocess.run(
+def command(*arguments: str, address: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run a command with the address of a broker; it must end with the exit code."""
+    done = subprocess.run(
         [sys.executable, "-m", "broker", *arguments, "--bootstrap-server", address],
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
         env={name: each for name, each in os.environ.items() if not name.startswith("BROKER_")},
     )
+    assert done.returncode == code, done.stderr
+    return done
 
 
 def rows(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
@@ -53,8 +55,13 @@ def test_a_demo_fills_a_topic_with_a_group_that_lags_and_can_be_removed(
     assert all(each.offset for each in ends.values()), "every partition has some"
     assert said["lag"] == 500 - sum(read.values()) > 0
 
-    command("demo", "clean", address=address)
-    command("demo", "clean", address=address)  # there is nothing to remove
+    [would] = rows(command("demo", "clean", "--dry-run", address=address))
+    assert (would["status"], would["records"]) == ("would_be_removed", 500)
+    assert "add --yes" in command("demo", "clean", address=address, code=2).stderr
+    [gone] = rows(command("demo", "clean", "--yes", address=address))
+    assert gone["status"] == "removed"
+    [gone] = rows(command("demo", "clean", address=address))
+    assert gone["status"] == "absent"
 
     assert TOPIC not in cluster.existing_topics()
     assert committed_offsets(cluster, GROUP) == {}

@@ -298,7 +298,7 @@ def test_the_total_of_records_does_not_fall_with_the_topic(
     broker = start_broker()
     command("demo", "--records", "500", "--seconds", "0", address=broker.address)
     before = value_of(broker, "polylog_records_in_total")
-    command("demo", "clean", address=broker.address)
+    command("demo", "clean", "--yes", address=broker.address)
 
     assert later_page(broker)["polylog_records_in_total"][0][1] >= before >= 500
 

@@ -1,6 +1,7 @@
 """`broker user`, with the broker stopped and running, and the APIs behind it (KIP-554)."""
 
 import hashlib
+import json
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -140,6 +141,13 @@ def user(broker: SecuredBroker, *options: str, password: str | None = None) -> s
     return done.stdout
 
 
+def users(broker: SecuredBroker, *options: str) -> list[dict[str, Any]]:
+    """Return what `broker user list` prints, without the status."""
+    rows = [json.loads(line) for line in user(broker, "list", *options).splitlines()]
+    assert all(each.pop("status") == "there" for each in rows)
+    return rows
+
+
 def test_the_commands_on_a_running_broker(
     broker: SecuredBroker, connect: Callable[[], SaslClient], tmp_path: Path
 ) -> None:
@@ -149,13 +157,14 @@ def test_the_commands_on_a_running_broker(
     )
 
     user(broker, "create", "frank", *at, password="first")
-    assert "frank: SCRAM-SHA-512 (8192 iterations)\n" in user(broker, "list", *at)
+    frank = {"user": "frank", "mechanisms": ["SCRAM-SHA-512"], "iterations": [8192]}
+    assert frank in users(broker, *at)
     connect().scram("frank", "first", mechanism="SCRAM-SHA-512")
     user(broker, "passwd", "frank", "--iterations", "4096", *at, password="second")
     connect().scram("frank", "second", mechanism="SCRAM-SHA-512")
     with pytest.raises(RefusedLoginError):
         connect().scram("frank", "first", mechanism="SCRAM-SHA-512")
-    user(broker, "delete", "frank", *at)
+    user(broker, "delete", "frank", "--yes", *at)
     assert "frank" not in user(broker, "list", *at)
 
 
@@ -170,7 +179,7 @@ def test_the_commands_log_in_with_each_mechanism(
         *("--command-config", str(properties)),
     )
 
-    assert "alice: " in listed
+    assert '"alice"' in listed
 
 
 def test_a_wrong_password_of_the_command_is_one_line(broker: SecuredBroker, tmp_path: Path) -> None:
@@ -187,17 +196,23 @@ def test_a_wrong_password_of_the_command_is_one_line(broker: SecuredBroker, tmp_
 
 
 @pytest.mark.parametrize(
-    ("options", "password", "text"),
+    ("options", "password", "code", "text"),
     [
-        (("create", "alice"), "x", "user alice exists with SCRAM-SHA-512"),
-        (("passwd", "nobody"), "x", "there is no user nobody"),
-        (("delete", "nobody"), None, "there is no user nobody"),
-        (("create", "new"), "", "the password is empty"),
-        (("create", "new", "--iterations", "100"), "x", "--iterations: 4096 to 16384"),
+        (("create", "alice"), "x", Exit.CONFLICT, "user alice exists with SCRAM-SHA-512"),
+        (("passwd", "nobody"), "x", Exit.NOT_FOUND, "there is no user nobody"),
+        (("delete", "nobody"), None, Exit.NOT_FOUND, "there is no user nobody"),
+        (("delete", "alice"), None, Exit.USAGE, "add --yes"),
+        (("create", "new"), "", Exit.USAGE, "the password is empty"),
+        (("create", "new", "--iterations", "100"), "x", Exit.USAGE, "4096<=x<=16384"),
     ],
 )
 def test_a_command_that_cannot_be_done_says_so(
-    broker: SecuredBroker, tmp_path: Path, options: tuple[str, ...], password: str, text: str
+    broker: SecuredBroker,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    password: str,
+    code: int,
+    text: str,
 ) -> None:
     properties = broker.properties(tmp_path, "alice", ALICE)
 
@@ -207,7 +222,7 @@ def test_a_command_that_cannot_be_done_says_so(
         password=password,
     )
 
-    assert done.returncode == 2
+    assert done.returncode == code
     assert text in done.stderr
 
 
@@ -223,14 +238,14 @@ def test_the_commands_on_a_stopped_broker(broker: SecuredBroker, tmp_path: Path)
 
     user(broker, "create", "admin", *at, password="first")
     user(broker, "create", "admin", "--mechanism", "SCRAM-SHA-256", *at, password="first")
-    assert user(broker, "list", *at) == (
-        "admin: SCRAM-SHA-256 (8192 iterations), SCRAM-SHA-512 (8192 iterations)\n"
-    )
+    both = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
+    assert users(broker, *at) == [{"user": "admin", "mechanisms": both, "iterations": [8192, 8192]}]
     file = tmp_path / "password"
     file.write_text("second\nthis line is not read\n")
     user(broker, "passwd", "admin", "--password-file", str(file), *at)
-    user(broker, "delete", "admin", "--mechanism", "SCRAM-SHA-256", *at)
-    assert user(broker, "list", *at) == "admin: SCRAM-SHA-512 (8192 iterations)\n"
+    user(broker, "delete", "admin", "--mechanism", "SCRAM-SHA-256", "--yes", *at)
+    [left] = users(broker, *at)
+    assert left["mechanisms"] == ["SCRAM-SHA-512"]
 
 
 def test_no_password_is_in_the_data_the_log_or_a_process_list(

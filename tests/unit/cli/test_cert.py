@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.cli import main
+from broker.cli.exit_codes import Exit
 from broker.core.tls.contexts import secured
 from broker.model.config import load
 
@@ -66,8 +67,8 @@ def test_only_the_owner_may_read_the_files(folder: Path) -> None:
 def test_files_that_exist_stay(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {each.name: each.read_bytes() for each in folder.iterdir()}
 
-    assert made("ca", str(folder)) == 2
-    assert made("client", str(folder), "--name", "alice") == 2
+    assert made("ca", str(folder)) == Exit.CONFLICT
+    assert made("client", str(folder), "--name", "alice") == Exit.CONFLICT
 
     assert "exists, and is not replaced" in capsys.readouterr().err
     assert {each.name: each.read_bytes() for each in folder.iterdir()} == before

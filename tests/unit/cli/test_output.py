@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from broker.cli.output import FORMATS, Output
+from broker.model.report import Report
 
 
 class Nested(NamedTuple):
@@ -180,3 +181,64 @@ def test_a_table_does_not_let_names_of_clients_steer_the_terminal() -> None:
 
     assert "evil\\x1b]0;title\\x07\\x9b2J" in text
     assert all(each.isprintable() for each in text.splitlines())
+
+
+REPORT = Report(
+    ("topic", "records", "gaps"),
+    [("a", 12_345, 0), ("long", None, 0)],
+    {"share": 0.5, "faulty_ones": 1},
+    ["it\x1b broke"],
+    frozenset({"gaps"}),
+)
+NO_ROWS = Report((), (), {"events": 3, "hash": "ab"})
+
+
+def reported(format_: str, report: Report) -> str:
+    """Return a report in a format."""
+    stream = io.StringIO()
+    output = Output(format_, report.columns, report.columns, stream=stream)
+    output.write_report(report)
+    output.close()
+    return stream.getvalue()
+
+
+def test_documents_of_a_report_have_all_of_it() -> None:
+    expected = {
+        "rows": [dict(zip(REPORT.columns, each, strict=True)) for each in REPORT.rows],
+        "totals": REPORT.totals,
+        "problems": REPORT.problems,
+    }
+
+    assert json.loads(reported("json", REPORT)) == expected
+    assert read_yaml(reported("yaml", REPORT)) == expected
+    assert json.loads(reported("json", NO_ROWS))["rows"] == []
+
+
+def test_a_table_of_a_report_has_its_totals_and_problems_below_and_no_columns_of_zeros() -> None:
+    assert [each.split() for each in reported("table", REPORT).splitlines()] == [
+        ["topic", "records"],
+        ["a", "12345"],
+        ["long", "-"],
+        [],
+        ["share:", "0.50"],
+        ["faulty", "ones:", "1"],
+        ["problem:", "it\\x1b", "broke"],
+    ]
+    assert reported("table", NO_ROWS) == "events: 3\nhash: ab\n"
+
+
+def test_lines_of_a_report_are_its_rows_and_the_rest_is_on_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert len(reported("jsonl", REPORT).splitlines()) == 2
+    assert capsys.readouterr().err == "share: 0.50\nfaulty ones: 1\nbroker: it\\x1b broke\n"
+    assert reported("csv", REPORT).splitlines() == ["topic,records,gaps", "a,12345,0", "long,,0"]
+    assert reported("name", REPORT) == "a\nlong\n"
+
+
+def test_totals_are_the_only_row_of_a_report_without_rows(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert json.loads(reported("jsonl", NO_ROWS)) == NO_ROWS.totals
+    assert reported("csv", NO_ROWS) == "events,hash\n3,ab\n"
+    assert capsys.readouterr().err == ""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from broker.cli.topic.record_rows import number_of, object_of_line, row_of_json
 from broker.client.reading import Read
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from broker.cli.topic.writing import Record
 
 _ROWS: Final = 20_000  # of a row group of Parquet
+_NOT_READ: Final = ("topic", "offset")  # columns of an export that an import does not use
 
 
 def exported_ends(path: Path, topic: str) -> dict[int, int]:
@@ -48,7 +49,7 @@ def exported_records(path: Path, opened: IO[bytes]) -> Iterator["tuple[int | Non
         ConfigError: a line is invalid.
     """
     if path.suffix == ".parquet":
-        yield from _parquet_records(opened)
+        yield from _parquet_records(path, opened)
         return
     for number, line in enumerate(opened, 1):
         if line.strip():
@@ -56,12 +57,10 @@ def exported_records(path: Path, opened: IO[bytes]) -> Iterator["tuple[int | Non
             yield row_of_json(object_of_line(line, what), what)
 
 
-def write_parquet(path: Path, records: Iterator[Read]) -> None:
-    """Write records as Parquet; the file appears when it is complete."""
+def _schema() -> Any:  # noqa: ANN401 - of pyarrow, which may be missing
     pa = import_optional("pyarrow", "Parquet")
-    pq = import_optional("pyarrow.parquet", "Parquet")
     header = pa.struct([("name", pa.binary()), ("value", pa.binary())])
-    schema = pa.schema(
+    return pa.schema(
         [
             pa.field("topic", pa.string(), nullable=False),
             pa.field("partition", pa.int32(), nullable=False),
@@ -72,6 +71,13 @@ def write_parquet(path: Path, records: Iterator[Read]) -> None:
             pa.field("headers", pa.list_(header), nullable=False),
         ]
     )
+
+
+def write_parquet(path: Path, records: Iterator[Read]) -> None:
+    """Write records as Parquet; the file appears when it is complete."""
+    pa = import_optional("pyarrow", "Parquet")
+    pq = import_optional("pyarrow.parquet", "Parquet")
+    schema = _schema()
     unfinished = path.with_name(f"{path.name}.part")
     with pq.ParquetWriter(str(unfinished), schema, compression="zstd") as writer:
         while rows := list(islice(records, _ROWS)):
@@ -93,18 +99,44 @@ def write_parquet(path: Path, records: Iterator[Read]) -> None:
     unfinished.replace(path)
 
 
-def _parquet_records(opened: IO[bytes]) -> Iterator["tuple[int | None, Record]"]:
+def _parquet_records(path: Path, opened: IO[bytes]) -> Iterator["tuple[int | None, Record]"]:
     pq = import_optional("pyarrow.parquet", "Parquet")
+    expected = [each for each in _schema() if each.name not in _NOT_READ]
     try:
         table = pq.ParquetFile(opened)
-    except ValueError as error:  # whose subclasses are pyarrow's
-        raise ConfigError(f"not Parquet: {error}") from None
-    missing = {"partition", "key", "value", "headers", "timestamp_ms"} - set(
-        table.schema_arrow.names
+        found = {each.name: each.type for each in table.schema_arrow}
+        for field in expected:
+            if not _is_readable(found.get(field.name), field.type):
+                raise ConfigError(
+                    f"{path} is no export of a topic: its {field.name} is"
+                    f" {found.get(field.name, 'missing')}, expected {field.type}"
+                )
+        for batch in table.iter_batches(_ROWS, columns=[each.name for each in expected]):
+            # Texts become bytes, and large types small ones; what does not fit is an error.
+            columns = [batch.column(each.name).cast(each.type).to_pylist() for each in expected]
+            for partition, timestamp, key, value, headers in zip(*columns, strict=True):
+                pairs = [(each["name"] or b"", each["value"]) for each in headers or ()]
+                yield partition, (key, value, pairs, timestamp)
+    except (ValueError, TypeError, NotImplementedError, OSError) as error:  # pyarrow's are of these
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{path} cannot be read as Parquet: {reason}") from None
+
+
+def _is_readable(found: Any, expected: Any) -> bool:  # noqa: ANN401 - types of pyarrow
+    """Return whether values of a type are meant as those of an export are."""
+    types = import_optional("pyarrow", "Parquet").types
+    if found is None:
+        return False
+    if types.is_integer(expected):
+        return bool(types.is_integer(found))
+    if types.is_binary(expected):
+        kinds = (types.is_binary, types.is_large_binary, types.is_string, types.is_large_string)
+        return any(kind(found) for kind in kinds)
+    if types.is_list(expected):
+        is_list = types.is_list(found) or types.is_large_list(found)
+        return is_list and _is_readable(found.value_type, expected.value_type)
+    return types.is_struct(found) and all(
+        found.get_field_index(each.name) >= 0
+        and _is_readable(found.field(each.name).type, each.type)
+        for each in expected
     )
-    if missing:
-        raise ConfigError(f"no export of a topic: it has no {', '.join(sorted(missing))}")
-    for batch in table.iter_batches(_ROWS):
-        for row in batch.to_pylist():
-            headers = [(each["name"], each["value"]) for each in row["headers"]]
-            yield row["partition"], (row["key"], row["value"], headers, row["timestamp_ms"])

@@ -12,7 +12,7 @@ Spark's JVM: tasks only return the names of the files that they have written.
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.client.fetch import Range
 from broker.client.metadata import Cluster, Topic
@@ -22,6 +22,7 @@ from broker.model.clock import Clock, SystemClock
 from broker.model.report import Report
 from broker.pipeline.jobs.archive_files import COLUMNS, ArchivedFile, FileWriter
 from broker.pipeline.jobs.archive_tables import Table, open_table
+from broker.pipeline.jobs.rows import ArchivedPartition
 from broker.pipeline.limits import ARCHIVE_COMMIT_RECORDS, ARCHIVE_FILE_BYTES, ARCHIVE_TASK_RECORDS
 from broker.pipeline.source.planning import limited, split
 from broker.pipeline.source.topics import DataLoss
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-_COLUMNS: Final = ("partition", "from", "to", "records", "files", "bytes")
+    from broker.client.security import SecuritySettings
 
 
 class ArchiveOptions(NamedTuple):
@@ -46,6 +47,7 @@ class ArchiveOptions(NamedTuple):
         commit_records: the offsets of a commit, at most, but at least one per partition.
         fails_on_data_loss: whether it is an error if records were deleted before they were
             archived.
+        security: TLS and the login; None: neither.
     """
 
     bootstrap: str
@@ -56,6 +58,7 @@ class ArchiveOptions(NamedTuple):
     task_records: int = ARCHIVE_TASK_RECORDS
     commit_records: int = ARCHIVE_COMMIT_RECORDS
     fails_on_data_loss: bool = True
+    security: "SecuritySettings | None" = None
 
 
 def archive(
@@ -78,7 +81,7 @@ def archive(
     """
     clock = clock or SystemClock()
     started_ms = clock.monotonic_ms()
-    cluster = Cluster(parse_addresses(options.bootstrap))
+    cluster = Cluster(parse_addresses(options.bootstrap), security=options.security)
     topic = cluster.topics([options.topic])[options.topic]
     table = open_table(options.folder, options.table_format, topic)
     starts = _start_offsets(cluster, topic, table, fails=options.fails_on_data_loss)
@@ -117,7 +120,7 @@ def archive(
         "commits": commits,
         "seconds": seconds,
     }
-    return Report(_COLUMNS, rows, totals)
+    return Report(ArchivedPartition._fields, rows, totals)
 
 
 def compact(
@@ -136,7 +139,7 @@ def compact(
     clock = clock or SystemClock()
     table = open_table(folder, table_format, None)
     removed, added = table.compact(file_bytes, clock.wall_ms())
-    totals = {"table": str(folder), "files merged": removed, "files written": added}
+    totals = {"table": str(folder), "files_merged": removed, "files_written": added}
     return Report((), [], totals)
 
 
@@ -165,12 +168,13 @@ def _write(
     """Write each range in a task."""
     folder = table.staging(uuid.uuid4().hex)
     bootstrap, file_bytes = parse_addresses(options.bootstrap), options.file_bytes
+    security = options.security
 
     def write(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 writer = FileWriter(folder, file_bytes)
-                yield writer.write(Cluster(bootstrap), ranges[number])
+                yield writer.write(Cluster(bootstrap, security=security), ranges[number])
 
     count = len(ranges)
     if not count:

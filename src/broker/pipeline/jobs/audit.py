@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
 from broker.model.report import Report
+from broker.pipeline.jobs.rows import AuditedSegment
 from broker.pipeline.segments.integrity import SegmentFacts, SegmentIntegrity, audit_segment
 from broker.pipeline.segments.planning import StoredPartition, opened, stored_partitions
 
@@ -24,18 +25,6 @@ if TYPE_CHECKING:
 
 _FIELDS: Final = SegmentIntegrity._fields
 _COUNTS: Final = _FIELDS[_FIELDS.index("crc_errors") : _FIELDS.index("producers")]
-COLUMNS: Final = (
-    "topic",
-    "partition",
-    "base_offset",
-    "next_offset",
-    "batches",
-    "records",
-    "size",
-    "oldest",
-    "newest",
-    *_COUNTS,
-)
 # Texts of faults, and of those that are faults only in logs that were not compacted.
 _FAULTS: Final = {
     "crc_errors": "batches with a wrong CRC",
@@ -138,9 +127,9 @@ def _report(found: Sequence[SegmentIntegrity], seconds: float) -> Report:
         "records_per_second": round(records / seconds),
         "faulty_segments": sum(any(_faults(each)) for each in segments),
     }
-    rows = [tuple(_cell(each, name) for name in COLUMNS) for each in segments]
+    rows = [tuple(_cell(each, name) for name in AuditedSegment._fields) for each in segments]
     faults = [fault for each in segments for fault in _faults(each)]
-    return Report(COLUMNS, rows, totals, faults, frozenset(_COUNTS))
+    return Report(AuditedSegment._fields, rows, totals, faults, frozenset(_COUNTS))
 
 
 def _cell(found: SegmentIntegrity, name: str) -> object:

@@ -25,12 +25,16 @@ from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
 from broker.model.report import Report
+from broker.pipeline.jobs.rows import Deduplicated
 from broker.pipeline.limits import DEDUPE_BATCH_RECORDS
+from broker.pipeline.options import options_of
 from broker.pipeline.schema import ORIGINAL_TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from broker.client.security import SecuritySettings
 
 _HEADER: Final = "header:"
 _KEPT: Final = "kept"  # the folder in the checkpoint that has a folder per batch
@@ -49,6 +53,7 @@ class DedupeOptions(NamedTuple):
         within: the time between two duplicates, at most, in Spark's notation: "1 hour".
         checkpoint: a folder for the state of the run.
         batch_records: the number of offsets in a batch.
+        security: TLS and the login; None: neither.
     """
 
     bootstrap: str
@@ -58,6 +63,7 @@ class DedupeOptions(NamedTuple):
     within: str
     checkpoint: Path
     batch_records: int = DEDUPE_BATCH_RECORDS
+    security: "SecuritySettings | None" = None
 
 
 def dedupe(
@@ -82,7 +88,7 @@ def dedupe(
     identity = identity_of(options.by)
     if options.source == options.target:
         raise ConfigError(f"topic {options.source!r} cannot be its own target: name another topic")
-    cluster = Cluster(parse_addresses(options.bootstrap))
+    cluster = Cluster(parse_addresses(options.bootstrap), security=options.security)
     topics = cluster.topics([options.source, options.target])
     keeps = len(topics[options.source].partitions) <= len(topics[options.target].partitions)
     written: list[int] = []  # the records of each batch
@@ -102,23 +108,23 @@ def dedupe(
         query.stop()
     _record_progress(query, read, late)
     dropped = sum(late.values())
-    totals = {
-        "source": options.source,
-        "target": options.target,
-        "records read": sum(read.values()),
-        "records written": sum(written),
-        "duplicates left out": sum(read.values()) - sum(written) - dropped,
-        "too old to compare": dropped,
-        "batches": len(written),
-        "seconds": (clock.monotonic_ms() - started_ms) / 1000,
-    }
+    totals = Deduplicated(
+        source=options.source,
+        target=options.target,
+        records_read=sum(read.values()),
+        records_written=sum(written),
+        duplicates_left_out=sum(read.values()) - sum(written) - dropped,
+        too_old_to_compare=dropped,
+        batches=len(written),
+        seconds=(clock.monotonic_ms() - started_ms) / 1000,
+    )
     problems = []
     if dropped:
         problems.append(
             f"{dropped} records were dropped: they are older than the newest by more than"
             f" {options.within}; use a longer time with a new checkpoint and a new target"
         )
-    return Report((), [], totals, problems)
+    return Report((), [], totals._asdict(), problems)
 
 
 def identity_of(by: str) -> str:
@@ -146,6 +152,7 @@ def _stream(spark: "SparkSession", options: DedupeOptions) -> "DataFrame":
         .option("includeHeaders", "true")
         .option("kafka.isolation.level", "read_committed")
         .option("maxOffsetsPerTrigger", str(options.batch_records))
+        .options(**options_of(options.security))
         .load()
         .selectExpr("* EXCEPT (timestamp)", ORIGINAL_TIMESTAMP)
     )
@@ -193,6 +200,7 @@ def _start(
             .option("writeId", f"dedupe-{query_id}")
             .option("writeBatch", str(batch_id))
             .option("tasks", str(tasks))
+            .options(**options_of(options.security))
             .save()
         )
         count(batch_id, kept.count())

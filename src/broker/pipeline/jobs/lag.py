@@ -9,29 +9,22 @@ skew                of a group in a topic: its largest lag in a partition divide
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from broker.client.groups import list_groups
 from broker.client.lag import existing, seconds_behind
 from broker.client.metadata import Cluster, Partition, Topic
 from broker.client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
 from broker.codec.packages import import_optional
-from broker.model.address import parse_address
+from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
 from broker.model.report import Report
+from broker.pipeline.jobs.rows import PartitionLag
 
-COLUMNS: Final = (
-    "group",
-    "topic",
-    "partition",
-    "end",
-    "committed",
-    "lag",
-    "records_per_second",
-    "seconds_behind",
-    "share",
-)
+if TYPE_CHECKING:
+    from broker.client.security import SecuritySettings
+
 _BAR_INCHES: Final = 0.3
 _BARS_MAX: Final = 200
 
@@ -47,6 +40,7 @@ class _Log(NamedTuple):
 def lag(
     broker: str,
     *,
+    security: "SecuritySettings | None" = None,
     groups: Sequence[str] = (),
     window_seconds: float = 60.0,
     clock: Clock | None = None,
@@ -54,7 +48,8 @@ def lag(
     """Return the lag of groups; a row per group and partition.
 
     Args:
-        broker: HOST:PORT of one broker.
+        broker: HOST:PORT, or several separated by commas.
+        security: TLS and the login; None: neither.
         groups: by name; empty: all that have committed offsets.
         window_seconds: the window of the rate.
         clock: the current time, with which timestamps of records are compared.
@@ -67,7 +62,7 @@ def lag(
     if not window_seconds > 0:
         raise ConfigError(f"{window_seconds} seconds, expected a window above 0")
     now_ms = (clock or SystemClock()).wall_ms()
-    cluster = Cluster([parse_address(broker)])
+    cluster = Cluster(parse_addresses(broker), security=security)
     topics = cluster.existing_topics()
     committed = {
         group: existing(committed_offsets(cluster, group), topics)
@@ -89,8 +84,8 @@ def lag(
         "partitions": len(rows),
         "lag": sum(row[5] for row in rows),
     }
-    totals |= {f"skew of {group} in {topic}": value for group, topic, value in _skews(rows)}
-    return Report(COLUMNS, rows, totals)
+    totals["skew"] = {f"{group} in {topic}": value for group, topic, value in _skews(rows)}
+    return Report(PartitionLag._fields, rows, totals)
 
 
 def _logs(

@@ -21,7 +21,9 @@ from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError, ErrorCode, RequestError
 from broker.model.report import Report
 from broker.pipeline.jobs.archive_tables import open_table
+from broker.pipeline.jobs.rows import ReplayedPartition
 from broker.pipeline.limits import REPLAY_SLICE_RECORDS, REPLAY_SLICE_SECONDS
+from broker.pipeline.options import options_of
 from broker.pipeline.schema import ORIGINAL_TIMESTAMP
 from broker.pipeline.sink.marker_topic import MarkerTopic
 from broker.pipeline.sink.options import SinkOptions
@@ -29,7 +31,8 @@ from broker.pipeline.sink.options import SinkOptions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_COLUMNS: Final = ("partition", "from", "to", "records")
+    from broker.client.security import SecuritySettings
+
 _ID_BYTES: Final = 10
 
 
@@ -47,6 +50,7 @@ class ReplayOptions(NamedTuple):
         records_per_second: the limit of all tasks together; None: no limit.
         replay_id: the id; None: computed from the fields above.
         slice_records: the number of offsets of a partition in one transaction.
+        security: TLS and the login; None: neither.
     """
 
     folder: Path
@@ -58,6 +62,7 @@ class ReplayOptions(NamedTuple):
     records_per_second: int | None = None
     replay_id: str | None = None
     slice_records: int = REPLAY_SLICE_RECORDS
+    security: "SecuritySettings | None" = None
 
 
 class _Part(NamedTuple):
@@ -91,7 +96,7 @@ def replay(
     started_ms = clock.monotonic_ms()
     records = _records(spark, options)
     parts = _parts(records)
-    cluster = Cluster(parse_addresses(options.bootstrap))
+    cluster = Cluster(parse_addresses(options.bootstrap), security=options.security)
     there = len(cluster.topics([options.topic])[options.topic].partitions)
     if options.keeps_partitions and any(each.partition >= there for each in parts):
         raise ConfigError(
@@ -115,10 +120,10 @@ def replay(
         "id": replay_id,
         "records": sum(each.records for each in parts),
         "slices": len(slices) if parts else 0,
-        "slices already written": max(first - slices.start, 0) if parts else 0,
+        "slices_already_written": max(first - slices.start, 0) if parts else 0,
         "seconds": (clock.monotonic_ms() - started_ms) / 1000,
     }
-    return Report(_COLUMNS, rows, totals)
+    return Report(ReplayedPartition._fields, rows, totals)
 
 
 def _records(spark: "SparkSession", options: ReplayOptions) -> "DataFrame":
@@ -183,6 +188,7 @@ def _sink_options(options: ReplayOptions) -> dict[str, str]:
         "kafka.bootstrap.servers": options.bootstrap,
         "topic": options.topic,
         "delivery": "exactly-once",
+        **options_of(options.security),
     }
 
 

@@ -23,32 +23,27 @@ from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
 from shutil import rmtree
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker._native.kernel import file_ops
 from broker.client.metadata import Cluster, Topic
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
 from broker.codec import xxh3_64_column
-from broker.model.address import parse_address
+from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError, Corrupt, SegmentGone, SnapshotFailed, StorageError
 from broker.model.limits import CLIENT_RETRY_SECONDS, SNAPSHOT_TRIES
 from broker.model.report import Report
+from broker.pipeline.jobs.rows import SnapshotPartition
 from broker.pipeline.segments import manifest
 from broker.pipeline.segments.manifest import Manifest, PartitionEntry, SegmentEntry
 from broker.segments import Segment, text_files
 from broker.segments.file import SegmentFile
 from broker.segments.names import LOG, SEGMENT_SUFFIXES, SWAP, file_name, offsets_of
 
-COLUMNS: Final = (
-    "topic",
-    "partition",
-    "start_offset",
-    "high_watermark",
-    "last_stable_offset",
-    "segments",
-    "bytes",
-)
+if TYPE_CHECKING:
+    from broker.client.security import SecuritySettings
+
 _SMALL_FILES: Final = (text_files.LEADER_EPOCHS, text_files.PARTITION_METADATA)
 
 
@@ -70,6 +65,7 @@ def create(
     broker: str,
     *,
     topics: Sequence[str] = (),
+    security: "SecuritySettings | None" = None,
     progress: Callable[[str], None] = lambda _: None,
     clock: Clock | None = None,
 ) -> Report:
@@ -80,6 +76,7 @@ def create(
         data_dir: the broker's data directory.
         broker: its HOST:PORT.
         topics: by name; empty: all but the internal ones.
+        security: TLS and the login; None: neither.
         progress: called with lines about the progress.
         clock: the time of the snapshot.
 
@@ -93,7 +90,7 @@ def create(
         raise ConfigError(f"{folder} exists and is not empty: name a new folder")
     if not data_dir.is_dir():
         raise ConfigError(f"{data_dir} is not a folder: give the broker's data directory")
-    cluster = Cluster([parse_address(broker)])
+    cluster = Cluster(parse_addresses(broker), security=security)
     found = cluster.topics(topics) if topics else cluster.existing_topics()
     wanted = [each for each in found.values() if topics or not each.is_internal]
     epochs = {
@@ -125,7 +122,7 @@ def create(
 def _report(entries: Sequence[PartitionEntry], problems: Sequence[str], folder: Path) -> Report:
     rows = [
         (
-            *(getattr(each, name) for name in COLUMNS[:5]),
+            *(getattr(each, name) for name in SnapshotPartition._fields[:5]),
             len(each.segments),
             sum(segment.end_position for segment in each.segments),
         )
@@ -137,7 +134,7 @@ def _report(entries: Sequence[PartitionEntry], problems: Sequence[str], folder: 
         "segments": sum(len(each.segments) for each in entries),
         "bytes": sum(row[-1] for row in rows),
     }
-    return Report(COLUMNS, rows, totals, problems)
+    return Report(SnapshotPartition._fields, rows, totals, problems)
 
 
 class _Partition:

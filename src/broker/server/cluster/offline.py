@@ -171,10 +171,11 @@ def _owner(header: Header) -> str:
     return f"a standalone broker with node.id {header.standalone}"
 
 
-async def bump_epochs(offline: Offline) -> int:
+async def bump_epochs(offline: Offline, *, is_dry_run: bool = False) -> int:
     """Raise the leader epoch of every partition, and skip producer ids; return the partitions.
 
-    Last of all, the data directories of a cluster accept the store's revision, whatever it is.
+    In a dry run nothing is changed. Last of all, the data directories of a cluster accept the
+    store's revision, whatever it is.
     """
     if offline.log_dir is not None and not _is_of_workers(offline.entries):
         raise ConfigError(
@@ -186,12 +187,12 @@ async def bump_epochs(offline: Offline) -> int:
     _, guard, put = reservation(block, PRODUCER_IDS_SKIPPED)
     skipping = Transaction([guard], [put])
     for transaction in (skipping, *transfer.bumped(offline.image)):
-        if await offline.store.transact(*transaction) is None:
+        if not is_dry_run and await offline.store.transact(*transaction) is None:
             raise StorageError(
                 "another program has changed the metadata store meanwhile: run again"
             )
         count += len(transaction.operations)
-    if offline.log_dir is None:
+    if offline.log_dir is None and not is_dry_run:
         before = records.parse_restore(await offline.store.get(records.RESTORE))
         restored = _restored(before._replace(id=id_to_text(random_id())))
         await offline.store.transact([], [restored])

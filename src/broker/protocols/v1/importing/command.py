@@ -9,22 +9,19 @@ otherwise records get consecutive offsets, committed offsets are translated, and
 Group members are not imported: they join again.
 """
 
-import json
 import time
-from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from broker import codec
 from broker.client.connection import Client
-from broker.client.reachability import check_reachable
 from broker.core.topics.rules import check_name
 from broker.core.topics.topic import INTERNAL_TOPICS
 from broker.model import limits
-from broker.model.address import Address, parse_address
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError, ErrorCode, ImportFailed, RequestError
+from broker.protocols.base import Imported, ImportOption
 from broker.protocols.v1.group_files import files
 from broker.protocols.v1.group_files.files import Offsets
 from broker.protocols.v1.importing.directory import (
@@ -36,7 +33,7 @@ from broker.protocols.v1.importing.directory import (
     read_records,
 )
 from broker.protocols.v1.importing.offset_map import OffsetMap
-from broker.protocols.v1.importing.report import Report
+from broker.protocols.v1.importing.report import ImportedServer, Report
 
 _AnswerT = TypeVar("_AnswerT")
 _PROGRESS_RECORDS = 100_000
@@ -45,93 +42,61 @@ _TOPIC = 2  # a resource type of DescribeConfigs
 _TRIES = int(limits.CLIENT_TIMEOUT_SECONDS / limits.CLIENT_RETRY_SECONDS)
 
 
-SUMMARY = "the data directory of V1's original server"
-DESCRIPTION = (
-    "Import the data directory of V1's original server into a running broker: records with their"
-    " timestamps, and committed offsets. Stop that server first. Damaged lines are reported with"
-    " file and line; the exit code is 1 then."
-)
 _PARTITIONS = 3  # per topic, the default of V1's original server
 _HAS_MEMBERS = ErrorCode.UNKNOWN_MEMBER_ID.name
-_FOREVER = "-1"
-_MS_DIGITS_MAX = 18
-_AS_BROKER = "broker"  # of --retention
+_FOREVER, _AS_BROKER = -1, -2  # of --retention
+_RETENTION_MS_MAX = 10**18
 # Members of an adopted group stay for a session, in which only they may commit.
 _SESSION_MS = limits.ASSIGNED_SESSION_TIMEOUT_MS + 2_000
 
+DESCRIPTION: Final = """\
+Import the data directory of V1's original server into a running broker.
 
-class Options(NamedTuple):
-    """The options of the command line."""
-
-    folder: Path
-    broker: Address
-    partition_count: int  # of topics that are created
-    configs: Mapping[str, str]  # likewise
-    prints_json: bool
-
-
-def add_options(command: ArgumentParser) -> None:
-    """Add the options of the command line, other than --broker."""
-    command.add_argument("folder", type=Path, metavar="DIR", help="its data directory")
-    command.add_argument(
-        "--partitions",
-        type=int,
-        default=_PARTITIONS,
-        metavar="N",
-        help="the number of partitions that server was configured for; topics are created with it"
-        f" (default: {_PARTITIONS}, that server's default)",
-    )
-    command.add_argument(
-        "--retention",
-        default=_FOREVER,
-        metavar="MS",
-        help="how long topics that are created keep their records: milliseconds, -1 for ever, or"
-        f" '{_AS_BROKER}' for the setting of the broker (default: {_FOREVER})",
-    )
-    command.add_argument(
-        "-o", "--output", choices=("text", "json"), default="text", help="format of the report"
-    )
+Records are imported with their timestamps, and committed offsets. Stop that server first. Damaged
+lines are reported with file and line; the exit code is 1 then."""
+OPTIONS: Final = (
+    ImportOption(
+        "partitions",
+        "The number of partitions that server was configured for; topics are created with it"
+        f" (default: {_PARTITIONS}, that server's default).",
+        _PARTITIONS,
+        range(1, limits.PARTITIONS_PER_TOPIC_MAX + 1),
+    ),
+    ImportOption(
+        "retention",
+        "How many milliseconds topics that are created keep their records; -1: for ever,"
+        " -2: as the broker is configured (default: -1).",
+        _FOREVER,
+        range(_AS_BROKER, _RETENTION_MS_MAX + 1),
+    ),
+)
+EXAMPLES: Final = (
+    "broker import v1 /var/lib/v1",
+    "broker import v1 /var/lib/v1 --partitions 6 -o json",
+)
+ROW: Final = ImportedServer
 
 
-def _options(parsed: Namespace) -> Options:
-    if not 0 < parsed.partitions <= limits.PARTITIONS_PER_TOPIC_MAX:
-        raise ConfigError(
-            f"--partitions {parsed.partitions}: give 1 .. {limits.PARTITIONS_PER_TOPIC_MAX}"
-        )
-    broker = parse_address(parsed.broker)
-    configs = _configs_for(parsed.retention)
-    return Options(parsed.folder, broker, parsed.partitions, configs, parsed.output == "json")
-
-
-def _configs_for(retention: str) -> dict[str, str]:
-    """Return the settings of topics that are created; without a limit they keep everything."""
-    if retention == _AS_BROKER:
-        return {}
-    is_number = retention.isascii() and retention.isdigit() and len(retention) <= _MS_DIGITS_MAX
-    if not is_number and retention != _FOREVER:
-        raise ConfigError(f"--retention {retention!a}: give milliseconds, -1, or '{_AS_BROKER}'")
-    configs = {"cleanup.policy": "delete", "retention.ms": retention}
-    return configs | ({"retention.bytes": _FOREVER} if retention == _FOREVER else {})
-
-
-def run(parsed: Namespace, progress: Callable[[str], None]) -> int:
-    """Import; print the report on stdout, problems by `progress`.
-
-    Returns 0 if everything was imported.
+def run(
+    folder: Path,
+    options: Mapping[str, int],
+    connect: Callable[[], Client],
+    progress: Callable[[str], None],
+) -> Imported:
+    """Import; print problems by `progress`.
 
     Raises:
-        ConfigError: an option is invalid, or the directory has no data of V1's server.
+        ConfigError: the directory has no data of V1's server.
         Unreachable, PeerError: of the broker.
         ImportFailed: a topic cannot accept the records, or the broker refuses them.
     """
-    asked = _options(parsed)
     try:
-        found = find_segments(asked.folder)
-        offsets = files.read_offsets(asked.folder)
-        has_unread = offsets is None and (asked.folder / files.OFFSETS_FILE).exists()
+        found = find_segments(folder)
+        offsets = files.read_offsets(folder)
+        has_unread = offsets is None and (folder / files.OFFSETS_FILE).exists()
         if not found.segments and offsets is None:
             raise ConfigError(
-                f"{asked.folder} has no TOPIC-PARTITION-segment-NNNNNN.log and no offsets.json"
+                f"{folder} has no TOPIC-PARTITION-segment-NNNNNN.log and no offsets.json"
                 " that can be read: give the data directory of V1's server"
             )
         report = Report(found.mirror_count, progress)
@@ -140,41 +105,42 @@ def run(parsed: Namespace, progress: Callable[[str], None]) -> int:
                 f"{files.OFFSETS_FILE} cannot be read, no committed offset is imported: repair"
                 " it, delete the topics and import again"
             )
-        check_reachable(str(asked.broker))
-        with Client(asked.broker) as client:
-            importing = _Import(client, report, asked, SystemClock())
+        with connect() as client:
+            importing = _Import(client, report, options, SystemClock())
             importing.run(found, offsets or {})
     except OSError as error:
         raise ImportFailed(
-            f"{asked.folder} cannot be read: {error}. Make it readable and import again"
+            f"{folder} cannot be read: {error}. Make it readable and import again"
         ) from error
-    _print(report, asked)
-    return 0 if report.is_complete else _print_next_steps(report)
+    return Imported(report.row(), tuple(report.as_text()), _next_steps(report))
 
 
-def _print(report: Report, options: Options) -> None:
-    if options.prints_json:
-        print(json.dumps(report.as_json()))
-    else:
-        print(*report.as_text(), sep="\n")
+def _configs_for(retention_ms: int) -> dict[str, str]:
+    """Return the settings of topics that are created; without a limit they keep everything."""
+    if retention_ms == _AS_BROKER:
+        return {}
+    configs = {"cleanup.policy": "delete", "retention.ms": str(retention_ms)}
+    return configs | ({"retention.bytes": "-1"} if retention_ms == _FOREVER else {})
 
 
-def _print_next_steps(report: Report) -> int:
-    report.progress(
-        f"broker: {report.damage_count} damaged lines and {report.problem_count} other problems,"
-        " see above; everything else is imported. Use it as it is, or repair the files, delete the"
-        " topics and import again"
+def _next_steps(report: Report) -> str:
+    if report.is_complete:
+        return ""
+    return (
+        f"{report.damage_count} damaged lines and {report.problem_count} other problems, see above;"
+        " everything else is imported. Use it as it is, or repair the files, delete the topics and"
+        " import again"
     )
-    return 1
 
 
 class _Import:
     """One import of segments and committed offsets."""
 
-    def __init__(self, client: Client, report: Report, asked: Options, clock: Clock) -> None:
+    def __init__(self, client: Client, report: Report, options: Mapping[str, int], clock: Clock) -> None:
         self._client = client
         self._report = report
-        self._asked = asked
+        self._partition_count = options["partitions"]  # of topics that are created
+        self._configs_of_topics = _configs_for(options["retention"])  # likewise
         self._clock = clock
         self._oldest_ms: dict[str, int] = {}  # of the records of each topic
 
@@ -217,9 +183,9 @@ class _Import:
         """Create the topic, or check that it has enough partitions and is empty."""
         body = {
             "name": topic,
-            "num_partitions": max(partitions_needed, self._asked.partition_count),
+            "num_partitions": max(partitions_needed, self._partition_count),
             "replication_factor": -1,
-            "configs": [{"name": name, "value": v} for name, v in self._asked.configs.items()],
+            "configs": [{"name": name, "value": v} for name, v in self._configs_of_topics.items()],
         }
         answer = self._client.request(
             "CreateTopics", 5, {"topics": [body], "timeout_ms": _TIMEOUT_MS}

@@ -1,13 +1,37 @@
 """The report of `broker import v1`: what was imported, and what could not be."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.model import limits
 from broker.protocols.v1.importing.directory import Damage, Partition
 
 if TYPE_CHECKING:
     from broker.protocols.v1.importing.offset_map import OffsetMap
+
+
+class ImportedServer(NamedTuple):
+    """An import.
+
+    Attributes:
+        is_complete: whether everything was imported.
+        topics: by name and partition: records, first_offset_there, offsets_are_the_same.
+        committed_offsets: by group, topic and partition.
+        damaged_lines: how many.
+        damages: the first of them: file, line and reason.
+        other_problems: how many.
+        problems: the first of them.
+        mirror_segments_skipped: segments that are copies of others.
+    """
+
+    is_complete: bool
+    topics: dict[str, dict[str, Any]]
+    committed_offsets: dict[str, dict[str, dict[int, int]]]
+    damaged_lines: int
+    damages: list[Damage]
+    other_problems: int
+    problems: list[str]
+    mirror_segments_skipped: int
 
 
 class Report:
@@ -45,25 +69,25 @@ class Report:
         """Return whether everything was imported."""
         return not (self.damage_count or self.problem_count)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as JSON for programs."""
-        topics: dict[str, dict[str, object]] = {}
+    def row(self) -> ImportedServer:
+        """Return the report for programs."""
+        topics: dict[str, dict[str, Any]] = {}
         for partition, offset_map in self.maps.items():
             topics.setdefault(partition.topic, {})[str(partition.number)] = {
                 "records": offset_map.count,
                 "first_offset_there": offset_map.first_source,
                 "offsets_are_the_same": offset_map.is_same,
             }
-        return {
-            "is_complete": self.is_complete,
-            "topics": topics,
-            "committed_offsets": self.offsets,
-            "damaged_lines": self.damage_count,
-            "damages": [damage._asdict() for damage in self.damages],
-            "other_problems": self.problem_count,
-            "problems": self.problems,
-            "mirror_segments_skipped": self.mirror_count,
-        }
+        return ImportedServer(
+            is_complete=self.is_complete,
+            topics=topics,
+            committed_offsets=self.offsets,
+            damaged_lines=self.damage_count,
+            damages=self.damages,
+            other_problems=self.problem_count,
+            problems=self.problems,
+            mirror_segments_skipped=self.mirror_count,
+        )
 
     def as_text(self) -> Iterator[str]:
         """Yield the lines of the report for people."""

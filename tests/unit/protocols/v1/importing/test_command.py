@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from broker.cli import main
-from broker.model.address import Address
-from broker.protocols.v1.importing.command import Options, _Import
+from broker.protocols.v1.importing.command import _Import
 from broker.protocols.v1.importing.directory import Found
 from broker.protocols.v1.importing.report import Report
 from tests.support.manual_clock import ManualClock
@@ -19,9 +18,8 @@ UNKNOWN_MEMBER_ID = 25
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--partitions", "0"], "--partitions 0: give 1 .. 10000"),
-        (["--retention", "soon"], "--retention 'soon': give milliseconds, -1, or 'broker'"),
-        (["--broker", "nowhere"], "expected HOST:PORT"),
+        (["--partitions", "0"], "0 is not in the range 1<=x<=10000"),
+        (["--retention", "soon"], "'soon' is not a valid integer range"),
         ([], "give the data directory of V1's server"),
     ],
 )
@@ -53,8 +51,8 @@ def commit_beside_members(refused: int, monkeypatch: pytest.MonkeyPatch) -> tupl
     monkeypatch.setattr(time, "sleep", lambda seconds: clock.advance(int(seconds * 1000)))
     told: list[str] = []
     coordinator, report = Coordinator(refused), Report(0, told.append)
-    asked = Options(Path(), Address("h", 1), 3, {}, prints_json=False)
-    importing = _Import(coordinator, report, asked, clock)  # type: ignore[arg-type]
+    options = {"partitions": 3, "retention": -1}
+    importing = _Import(coordinator, report, options, clock)  # type: ignore[arg-type]
     importing.run(Found({}, 0), {"g": {"t": {0: 0}}})
     assert "group 'g' has members: waiting for their end" in told
     return report, coordinator.commits

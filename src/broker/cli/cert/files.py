@@ -1,4 +1,4 @@
-"""`broker cert`: an authority and certificates for development and small installations.
+"""What `broker cert` makes.
 
     DIR/ca.pem, DIR/ca-key.pem    the authority; ca.pem is the trust store of brokers and clients
     DIR/NAME.pem                  a key, its certificate and nothing else: a key store (PEM)
@@ -7,73 +7,70 @@ Keys are on the curve P-256: a handshake costs a tenth of one with RSA. A file t
 replaced, and only its owner may read it.
 """
 
-import argparse
 import ipaddress
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from broker.cli.reporting import Parser
-from broker.model.errors import ConfigError
+import click
+
+from broker.model.errors import ConfigError, ErrorCode, RequestError
 
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-_CA_DAYS = 3650
-_DAYS = 365
+CA_DAYS: Final = 3650
+DAYS: Final = 365
 _DAYS_MAX = 36_500
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 _NAME_CHARS_MAX = 64  # RFC 5280: of a common name
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run one command and return the exit code."""
-    parser = Parser(prog="broker cert")
-    commands = parser.add_commands()
-    ca = commands.add_parser(
-        "ca",
-        help="make an authority",
-        description="Make an authority: DIR/ca.pem, which brokers and clients trust, and"
-        " DIR/ca-key.pem, which is needed only to make certificates.",
-    )
-    ca.add_argument("--name", default="Polylog CA", help="its name (default: Polylog CA)")
-    server = commands.add_parser(
-        "server",
-        help="make the key and certificate of a broker",
-        description="Make DIR/NAME.pem, the key store of a broker, with the authority in DIR.",
-    )
-    server.add_argument(
-        "--host",
-        action="append",
-        required=True,
-        help="a host name or address that clients and other brokers connect to, localhost for all"
-        " of this machine; may be repeated",
-    )
-    server.add_argument(
-        "--name", default="server", help="of the file and the certificate (default: server)"
-    )
-    client = commands.add_parser(
-        "client",
-        help="make the key and certificate of a client",
-        description="Make DIR/NAME.pem, the key store of a client that is then User:CN=NAME.",
-    )
-    client.add_argument("--name", required=True, help="of the file and the certificate")
-    for command, days in ((ca, _CA_DAYS), (server, _DAYS), (client, _DAYS)):
-        command.add_argument("directory", type=Path, metavar="DIR", help="directory of the files")
-        command.add_argument(
-            "--days", type=int, default=days, help=f"how long it is valid (default: {days})"
-        )
-    return _run(parser.parse_args(arguments))
+class CertFile(NamedTuple):
+    """A file that was made.
+
+    Attributes:
+        file: its path.
+        name: of the certificate.
+        days: how long it is valid.
+    """
+
+    file: str
+    name: str
+    days: int
 
 
-def _run(parsed: argparse.Namespace) -> int:
-    if not 0 < parsed.days <= _DAYS_MAX:
-        raise ConfigError(f"--days {parsed.days}: allowed is 1 .. {_DAYS_MAX}")
-    if not 0 < len(parsed.name) <= _NAME_CHARS_MAX:
+def common_options(days: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds DIR and --days."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        with_days = click.option(
+            "--days",
+            type=click.IntRange(1, _DAYS_MAX),
+            default=days,
+            metavar="N",
+            help=f"How long it is valid (default: {days}).",
+        )(function)
+        return click.argument(
+            "directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR"
+        )(with_days)
+
+    return decorate
+
+
+@contextmanager
+def private_files(directory: Path, name: str) -> Iterator[None]:
+    """Let files be made in a directory, which is made with it, for their owner only.
+
+    Raises:
+        ConfigError: the name is invalid, a package is missing, or a file cannot be read or written.
+    """
+    if not 0 < len(name) <= _NAME_CHARS_MAX:
         raise ConfigError(f"--name: allowed are 1 to {_NAME_CHARS_MAX} characters")
     try:
         import cryptography.x509  # noqa: F401, PLC0415 - of the extra tls
@@ -83,23 +80,16 @@ def _run(parsed: argparse.Namespace) -> int:
         ) from None
     before = os.umask(0o077)
     try:
-        parsed.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        match parsed.command:
-            case "ca":
-                made = _make_ca(parsed.directory, parsed.name, parsed.days)
-            case "server":
-                made = _make(parsed.directory, parsed.name, parsed.days, parsed.host)
-            case _:
-                made = _make(parsed.directory, parsed.name, parsed.days, [])
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        yield
     except OSError as error:
         raise ConfigError(f"{error.filename}: {error.strerror}") from None
     finally:
         os.umask(before)
-    print(*made, sep="\n")
-    return 0
 
 
-def _make_ca(directory: Path, name: str, days: int) -> list[Path]:
+def make_ca(directory: Path, name: str, days: int) -> list[Path]:
+    """Make the files of an authority, the one with its key first."""
     from cryptography import x509  # noqa: PLC0415 - of the extra tls
     from cryptography.hazmat.primitives import hashes  # noqa: PLC0415 - of the extra tls
 
@@ -116,7 +106,8 @@ def _make_ca(directory: Path, name: str, days: int) -> list[Path]:
     return list(files)
 
 
-def _make(directory: Path, name: str, days: int, hosts: Sequence[str]) -> list[Path]:
+def make(directory: Path, name: str, days: int, hosts: Sequence[str]) -> list[Path]:
+    """Make the key store of a broker for hosts, or without hosts of a client."""
     from cryptography import x509  # noqa: PLC0415 - of the extra tls
     from cryptography.hazmat.primitives import hashes  # noqa: PLC0415 - of the extra tls
 
@@ -249,4 +240,6 @@ def _write(path: Path, content: bytes) -> None:
         with path.open("xb") as file:
             file.write(content)
     except FileExistsError:
-        raise ConfigError(f"{path} exists, and is not replaced") from None
+        raise RequestError(
+            ErrorCode.DUPLICATE_RESOURCE, f"{path} exists, and is not replaced"
+        ) from None

@@ -1,10 +1,13 @@
-"""`broker segment COMMAND`: the contents and the integrity of segment files."""
+"""`broker segment verify`."""
 
-import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from broker.cli.reporting import Parser, add_output, print_progress, print_report
+import click
+
+from broker.cli.frame import Session, verb
+from broker.cli.reporting import print_progress
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import CodecError, StorageError
 from broker.model.limits import PROGRESS_MS
@@ -13,82 +16,89 @@ from broker.segments import digest_manifest, verification
 from broker.segments.integrity import UNDETECTABLE, Verdict
 from broker.segments.verification import LocatedSegment
 
-COLUMNS = (
-    "segment",
-    "bytes",
-    "batches",
-    "records",
-    "first_offset",
-    "next_offset",
-    "gaps",
-    "digest",
-    "xxh3",
-    "damages",
-    "index_errors",
-    "unwritten_bytes",
-)
-_OPTIONAL_COLUMNS = frozenset({"gaps", "damages", "index_errors", "unwritten_bytes"})
+_UNLESS_ZERO = frozenset({"gaps", "damages", "index_errors", "unwritten_bytes"})
 _INDEXES = ("offset index", "time index", "index of aborted transactions")
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run one command and return the exit code: 1 if damage was found."""
-    parser = Parser(prog="broker segment")
-    commands = parser.add_commands()
-    verify = commands.add_parser(
-        "verify",
-        help="check every byte of segments",
-        description="Check every byte of segments: CRCs, the order of offsets and leader epochs,"
-        " the digest that was recorded when a segment was closed or compacted, and the three"
-        " indexes against the log. No broker is needed; if one is running, the active segment is"
-        " checked up to its last whole batch. The exit code is 1 if damage is found.",
-    )
-    verify.add_argument(
-        "--manifest",
-        type=Path,
-        metavar="FILE",
-        help="write the XXH3 of every closed segment to this file, in the format of xxhsum -c",
-    )
-    verify.add_argument(
-        "--against", type=Path, metavar="FILE", help="compare with a file written by --manifest"
-    )
-    add_output(verify)
-    verify.set_defaults(run=_verify)
-    dump = commands.add_parser(
-        "dump",
-        help="show the batches or records of segments",
-        description="Show the batches of segments, or their records, one per line. Damage is shown"
-        " with its position; the exit code is 1 then. Keys and values are shown as text if they"
-        " are UTF-8, otherwise as base64.",
-    )
-    dump.add_argument("--records", action="store_true", help="show records instead of batches")
-    dump.add_argument(
-        "-o", "--output", choices=("table", "jsonl"), default="table", help="output format"
-    )
-    dump.set_defaults(run=_dump)
-    for command in (verify, dump):
-        command.add_argument(
-            "paths",
-            type=Path,
-            nargs="+",
-            metavar="PATH",
-            help="a segment (.log), a partition's folder or a data directory",
-        )
-    parsed = parser.parse_args(arguments)
-    exit_code: int = parsed.run(parsed)
-    return exit_code
+class VerifiedSegment(NamedTuple):
+    """A segment.
+
+    Attributes:
+        segment: path of its log, relative to the given one.
+        bytes: that were read.
+        batches: in it.
+        records: in these.
+        first_offset: of its first batch.
+        next_offset: after its last batch.
+        gaps: between offsets, as compaction leaves them.
+        digest: none, right, or differs: what was recorded when it was closed or compacted.
+        xxh3: of its bytes, 16 hexadecimal digits.
+        damages: damaged ranges.
+        index_errors: entries of its indexes that do not match a batch.
+        unwritten_bytes: behind its last whole batch, in an active segment.
+    """
+
+    segment: str
+    bytes: int
+    batches: int
+    records: int
+    first_offset: int
+    next_offset: int
+    gaps: int
+    digest: str
+    xxh3: str
+    damages: int
+    index_errors: int
+    unwritten_bytes: int
 
 
-def _dump(parsed: argparse.Namespace) -> int:
-    from broker.cli import segment_dump  # noqa: PLC0415 - verify does not need the codec
+@verb(
+    VerifiedSegment,
+    is_local=True,
+    totals={
+        "segments": "that were checked",
+        "bytes": "that were read",
+        "gone": "segments that a running broker has deleted meanwhile",
+        "without_digest": "segments for which no digest is recorded",
+        "undetectable_there": "fields whose damage cannot be noticed without a digest",
+    },
+    examples=(
+        "broker segment verify data",
+        "broker segment verify data/orders-0 -o json",
+        "broker segment verify data --manifest sums",
+    ),
+)
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path)
+)
+@click.option(
+    "--manifest",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the XXH3 of every closed segment to this file, in the format of xxhsum -c.",
+)
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Compare with a file written by --manifest.",
+)
+def command(
+    session: Session, paths: tuple[Path, ...], manifest: Path | None, against: Path | None
+) -> None:
+    """Check every byte of segments; the exit code is 1 if damage is found.
 
-    places = [place for path in parsed.paths for place in verification.find(path)]
-    return segment_dump.run(places, parsed.output, has_records=parsed.records)
+    PATH is a segment (.log), a partition's folder or a data directory. Checked are CRCs, the order
+    of offsets and leader epochs, the digest that was recorded when a segment was closed or
+    compacted, and the three indexes against the log. No broker is needed; if one is running, the
+    active segment is checked up to its last whole batch.
+    """
+    session.report(_verified(paths, manifest, against))
 
 
-def _verify(parsed: argparse.Namespace) -> int:
-    places = [place for path in parsed.paths for place in verification.find(path)]
-    expected = None if parsed.against is None else digest_manifest.read(parsed.against)
+def _verified(paths: Sequence[Path], manifest: Path | None, against: Path | None) -> Report:
+    places = [place for path in paths for place in verification.find(path)]
+    expected = None if against is None else digest_manifest.read(against)
     progress = _Progress(places, SystemClock())
     rows, problems, gone = [], [], 0
     closed: dict[str, int] = {}
@@ -111,8 +121,8 @@ def _verify(parsed: argparse.Namespace) -> int:
     progress.end()
     if expected is not None:
         problems += _differences(expected, closed)
-    if parsed.manifest is not None:
-        digest_manifest.write(parsed.manifest, closed)
+    if manifest is not None:
+        digest_manifest.write(manifest, closed)
     totals = {
         "segments": len(rows),
         "bytes": bytes_read,
@@ -120,13 +130,13 @@ def _verify(parsed: argparse.Namespace) -> int:
         "without_digest": undigested,
         "undetectable_there": " and ".join(UNDETECTABLE) if undigested else "nothing",
     }
-    return print_report(Report(COLUMNS, rows, totals, problems, _OPTIONAL_COLUMNS), parsed.output)
+    return Report(VerifiedSegment._fields, rows, totals, problems, _UNLESS_ZERO)
 
 
-def _row(place: LocatedSegment, found: Verdict) -> tuple[str | int, ...]:
+def _row(place: LocatedSegment, found: Verdict) -> VerifiedSegment:
     recorded = found.recorded
     is_same = recorded is not None and (recorded.xxh3, recorded.size) == (found.xxh3, found.size)
-    return (
+    return VerifiedSegment(
         place.name,
         found.size,
         found.batches,
