@@ -14,7 +14,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 
-from broker.cli.exit_codes import INTERRUPTED, Exit, exit_code_of, start_exit_code_of
+from broker.cli.exit_codes import Exit, exit_code_of, start_exit_code_of
 from broker.cli.nouns import COMPLETION, NOUNS, module_of
 from broker.cli.reporting import (
     Parser,
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         discard_output()
         return Exit.OK
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     except OSError as error:  # what commands do with files they report themselves
         print_os_error(error)
         discard_output()

@@ -86,7 +86,12 @@ class Demo(NamedTuple):
 @yes
 @dry_run
 def command(
-    session: Session, action: str, records: int, seconds: float, yes: bool, dry_run: bool
+    session: Session,
+    action: str,
+    records: int,
+    seconds: float,
+    yes: bool,  # noqa: FBT001
+    dry_run: bool,  # noqa: FBT001
 ) -> None:
     """Produce a stream of sample orders, with a group that lags; `clean` removes both.
 
@@ -158,11 +163,10 @@ def _clean(session: Session, *, is_confirmed: bool, is_dry_run: bool) -> None:
 
     cluster = session.cluster
     goes = what_goes(cluster, topic_states(cluster, [TOPIC]))
-    partitions, records = (sum(each) for each in zip((0, 0), *(row[1:3] for row in goes)))
     status = "would_be_removed" if is_dry_run else "removed"
-    row = Demo(
-        *(TOPIC, partitions, records, GROUP, 0, str(cluster), None, status if goes else "absent")
-    )
+    partitions, records = sum(each.partitions for each in goes), sum(each.records for each in goes)
+    done = status if goes else "absent"
+    row = Demo(TOPIC, partitions, records, GROUP, 0, str(cluster), None, done)
     if not is_dry_run:
         if goes:
             lines = [f"{TOPIC}: {records:,} records, and the group {GROUP}"]

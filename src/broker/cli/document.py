@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from broker.cli.exit_codes import INTERRUPTED, Exit
+from broker.cli.exit_codes import Exit
 from broker.cli.frame import Verb, is_shared
 from broker.cli.nouns import NOUNS
 from broker.cli.output import FORMATS
@@ -40,8 +40,9 @@ broker topic delete greetings --yes
 - `NO_COLOR` is obeyed. What is no answer (progress after a second, undo commands, errors) is on
   stderr. An error is one line that says what to do.
 - What changes something has `--dry-run`, except for `produce` and `consume -g`, for `demo` and
-  `bench`, which have topics of their own, and for what only writes new files. What destroys something shows what will go, wants the
-  name typed or `--yes`, and prints the command that undoes it, as far as one does.
+  `bench`, which have topics of their own, and for what writes new files or into an empty store.
+  What destroys something shows what will go, wants the name typed or `--yes`, and prints the
+  command that undoes it, as far as one does.
 - NAME|REGEX is a name, or a regular expression for whole names. TIME is `2026-01-31T12:00:00`
   (UTC without an offset), seconds or milliseconds since 1970, or `-90s`, `-5m`, `-1h`, `-7d`.
 - RANGE is `start`, `end`, an offset, `+N` (N behind the start), `-N` (the last N of each
@@ -76,13 +77,7 @@ def page() -> str:
         operations=_link("operations"),
         formats=", ".join(f"`{each}`" for each in FORMATS),
         connection=_options(shared),
-        codes="\n".join(
-            f"| {code} | {meaning} |"
-            for code, meaning in [
-                *((each.value, each.meaning) for each in Exit),
-                (INTERRUPTED, "Ctrl-C (SIGINT) has ended it"),
-            ]
-        ),
+        codes="\n".join(f"| {each.value} | {each.meaning} |" for each in Exit),
     )
     return "\n".join([head, *_nouns(found)]).rstrip("\n") + "\n"
 

@@ -50,10 +50,9 @@ class Exit(IntEnum):
     DEFECT = (70, "a part of the broker (see its log), or the command, has failed: a defect")
     DATA_DIR = (73, "the data directory cannot be used, or another broker uses it")
     STORAGE = (74, "the disk has failed or is full")
+    INTERRUPTED = (130, "Ctrl-C (SIGINT) has ended it")
 
 
-# As a shell reports a process that SIGINT has ended.
-INTERRUPTED: Final = 130
 _FULL_OR_BROKEN: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 _BY_KIND: tuple[tuple[type[PolylogError], Exit], ...] = (

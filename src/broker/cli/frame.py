@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 import click
 
 from broker.cli import connecting
-from broker.cli.exit_codes import INTERRUPTED, Exit, exit_code_of
+from broker.cli.exit_codes import Exit, exit_code_of
 from broker.cli.nouns import NOUNS
 from broker.cli.output import FORMATS, Output, Row
 from broker.cli.profiles import Connection
@@ -328,7 +328,9 @@ def pairs(values: Sequence[str], option: str) -> list[tuple[str, str]]:
     return found
 
 
-def run(noun: Noun | Verb, arguments: Sequence[str]) -> int:
+def run(  # noqa: PLR0911 - a kind of end each
+    noun: Noun | Verb, arguments: Sequence[str]
+) -> int:
     """Run a verb of a noun, or a command of one word; a usage error is a line with what to do."""
     try:
         code: int | None = noun.main(
@@ -345,7 +347,7 @@ def run(noun: Noun | Verb, arguments: Sequence[str]) -> int:
         print(f"broker: {error.format_message()}", file=sys.stderr)
         return Exit.FAILED
     except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     except (PolylogError, OSError):
         raise
     except UnicodeEncodeError as error:

@@ -107,10 +107,9 @@ class Output:
             getattr(self, f"_{self.format}")(each)
             self._count += 1
         if report.columns:
-            for line in _total_lines(report.totals):
-                print(line, file=sys.stderr)
-        for each in problems:
-            print(f"broker: {printable_lines(each)}", file=sys.stderr)
+            print(*_total_lines(report.totals), sep="\n", file=sys.stderr)
+        for problem in problems:
+            print(f"broker: {printable_lines(problem)}", file=sys.stderr)
 
     def _write_report_table(self, report: "Report", rows: list[dict[str, Any]]) -> None:
         shown = [

@@ -44,6 +44,13 @@ _COMMIT: "Api[bodies.OffsetCommitRequest, bodies.OffsetCommitResponse]" = Api(
     "OffsetCommit", range(2, 10)
 )
 _NO_MEMBER_EPOCH = -1  # a commit of an administrator, not of a member
+# What a commit that is of no member gets if there are some.
+_OF_MEMBERS: Final = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+)
 _NOT_FOUND: Final = codec.error_named("GROUP_ID_NOT_FOUND").code
 
 
@@ -298,7 +305,7 @@ def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[Partition, int
     """Set committed offsets of a group without members; a group that does not exist is created.
 
     Raises:
-        RequestError: UNKNOWN_MEMBER_ID, the group has members; or the coordinator refuses.
+        RequestError: NON_EMPTY_GROUP, the group has members; or the coordinator refuses.
         Unreachable: no broker responds, or the coordinator does not.
     """
     body: bodies.OffsetCommitRequest = {
@@ -331,8 +338,16 @@ def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[Partition, int
                 what = f"{address}: {topic['name']}-{each['partition_index']} of group {group!r}"
                 check(each["error_code"], what)
 
-    # A topic that is unknown was deleted: nobody creates it while this waits.
-    cluster.retried(ask, final=frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}))
+    try:
+        # A topic that is unknown was deleted: nobody creates it while this waits.
+        cluster.retried(ask, final=frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}))
+    except RequestError as error:
+        if error.code not in _OF_MEMBERS:
+            raise
+        raise RequestError(
+            ErrorCode.NON_EMPTY_GROUP,
+            f"{cluster}: group {group!r} has members, which commit its offsets: stop them",
+        ) from None
 
 
 def group_or_none(cluster: Cluster, group: str) -> Group | None:

@@ -179,7 +179,8 @@ def test_the_help_names_the_nouns(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
 
     assert ended.value.code == 0
-    assert all(each in capsys.readouterr().out for each in ("pipeline", "topic"))
+    shown = capsys.readouterr().out
+    assert all(f"    {each} " in shown for each in ("pipeline", "topic"))
 
 
 @pytest.mark.parametrize(

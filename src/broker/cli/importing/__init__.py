@@ -33,14 +33,13 @@ class _Imports(Noun):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        if cmd_name not in _modules():
-            return None
-        return _command(cmd_name, cast("ImportCommand", import_module(_modules()[cmd_name])))
+        return _command(cmd_name) if cmd_name in _modules() else None
 
 
 @cache
-def _command(name: str, module: "ImportCommand") -> Verb:
+def _command(name: str) -> Verb:
     """Return the command of a protocol."""
+    module = cast("ImportCommand", import_module(_modules()[name]))
 
     def run(session: Session, folder: Path, **options: Any) -> None:  # noqa: ANN401 - numbers
         def connect() -> "Client":

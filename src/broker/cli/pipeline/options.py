@@ -30,8 +30,7 @@ def topic_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def table_argument(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add DIR of a table."""
-    path = click.Path(path_type=Path, file_okay=False)
-    return click.argument("folder", metavar="DIR", type=path)(function)
+    return click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))(function)
 
 
 def format_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -60,7 +60,7 @@ class DumpedBatch(NamedTuple):
     size: int
     base_offset: int
     last_offset: int
-    count: int | None
+    count: int | None  # type: ignore[assignment] # a method of tuples
     epoch: int | None
     producer_id: int | None
     producer_epoch: int | None
@@ -224,10 +224,9 @@ def _damage_row(place: LocatedSegment, damage: Damage, *, has_records: bool) -> 
     if has_records:
         return _damaged_records(place, damage)
     position, end, offset, end_offset, reason = damage
-    nothing = [None] * (len(DumpedBatch._fields) - 6)
-    return DumpedBatch(
-        place.name, position, end - position, offset, end_offset - 1, *nothing, damage=reason
-    )
+    known = (place.name, position, end - position, offset, end_offset - 1)
+    unknown = [None] * (len(DumpedBatch._fields) - len(known) - 1)
+    return DumpedBatch._make((*known, *unknown, reason))
 
 
 def _damaged_records(place: LocatedSegment, damage: Damage) -> DumpedRecord:

@@ -12,11 +12,10 @@ from broker.cli.topic.record_rows import RecordRow
 from broker.cli.topic.selection import selected
 from broker.cli.topic.spans import Span, spans
 from broker.client.fetch import Range
-from broker.client.groups import commit_offsets
+from broker.client.groups import commit_offsets, group_or_none
 from broker.client.metadata import Cluster, Partition
 from broker.client.offsets import committed_offsets
 from broker.client.reading import Read, follow, read
-from broker.model.errors import ConfigError
 
 _DEFAULT = "%v\\n"
 
@@ -75,6 +74,8 @@ def command(
     read_uncommitted: bool,
 ) -> None:
     """Print the records of topics: values as lines, in a format, or as objects with -o."""
+    if group is not None and not group:
+        raise click.UsageError("-g: the name of the group is empty")
     printer = Printer(session, format_, _DEFAULT)
     cluster = session.cluster
     found = selected(cluster, patterns)
@@ -82,8 +83,12 @@ def command(
     keys = [key for each in found.values() for key in chosen(each, numbers)]
     is_committed = not read_uncommitted
     parts = spans(cluster, keys, offsets or "start", ids, is_committed=is_committed)
-    if group is not None and offsets is None:
-        parts = _of_group(cluster, group, parts)
+    if group is not None:
+        from broker.cli.group.seeking import check_inactive  # noqa: PLC0415 - not for `--help`
+
+        check_inactive(cluster, group_or_none(cluster, group), group)
+        if offsets is None:
+            parts = _of_group(cluster, group, parts)
     ends = any(each.end is not None for each in parts.values())
     if exits or ends:
         records = _until_end(cluster, parts, ids, is_committed=is_committed)
@@ -105,8 +110,6 @@ def command(
 
 
 def _of_group(cluster: Cluster, group: str, parts: dict[Partition, Span]) -> dict[Partition, Span]:
-    if not group:
-        raise ConfigError("-g: the name of the group is empty")
     known = committed_offsets(cluster, group)
     return {
         key: each._replace(start=min(max(known.get(key, each.start), each.start), each.log_end))

@@ -59,7 +59,7 @@ class _Changed(Exception):  # noqa: N818 - not an error: the partition is retrie
     """The folder has changed; the text says how."""
 
 
-def create(
+def create(  # noqa: PLR0913 - what a snapshot is of
     folder: Path,
     data_dir: Path,
     broker: str,
