@@ -210,6 +210,7 @@ def _temporary_broker() -> Iterator[tuple["Cluster", Path]]:
         finally:
             process.terminate()
             process.wait(_STOP_SECONDS)
+            process.stdout.close()
 
 
 NOUN: Final = command

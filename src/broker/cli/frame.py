@@ -73,6 +73,11 @@ class Session:
         """The cluster, one of whose brokers has answered."""
         return self.connection.cluster()
 
+    def close(self) -> None:
+        """Close the connections, if there are some."""
+        if "cluster" in self.__dict__:
+            self.cluster.close()
+
     def write(self, row: Row) -> None:
         """Print a row."""
         self.output.write(row)
@@ -277,6 +282,8 @@ def verb(  # noqa: PLR0913 - what a verb is
                 _call(function, session, options)
             except BrokenPipeError:
                 discard_output()
+            finally:
+                session.close()
             return session.exit_code
 
         with_options = _output_options(run)

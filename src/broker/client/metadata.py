@@ -76,6 +76,10 @@ class Cluster:
         """Return the addresses in the format of bootstrap.servers."""
         return ",".join(map(str, self.bootstrap))
 
+    def close(self) -> None:
+        """Close its idle connections, and those of others with the same pool."""
+        self._pool.close()
+
     @property
     def tls(self) -> "SSLContext | None":
         """The context of its connections with TLS; None: they are without."""
