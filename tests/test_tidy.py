@@ -46,7 +46,7 @@ MAY_USE_FILES = {
     "cli/profiles.py": {"read_text", "write_text"},  # the user's names for brokers
     "cli/reporting.py": {"open"},  # the null device, when whoever reads the output has gone
     "cli/text_files.py": {"open"},  # the user's settings of topics, groups and brokers
-    "cli/topic/export_files.py": {"open"},  # the user's files
+    "cli/topic/export_files.py": {"open", "unlink"},  # the user's files
     "cli/topic/export_verb.py": {"open"},  # the same
     "cli/topic/import_verb.py": {"open"},  # the same
     "cli/topic/produce_verb.py": {"open"},  # the same

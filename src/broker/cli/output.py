@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 FORMATS: Final = ("table", "json", "jsonl", "yaml", "csv", "name")
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./:-]*")  # a text that YAML needs no quotes for
 _NOT_PLAIN: Final = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
+_NUMBER: Final = re.compile(r"-?[\d.,]+( [KMGTP]?i?B)?|-")
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNIT: Final = 1024
 
@@ -70,6 +71,9 @@ class Output:
         self._columns = tuple(columns)
         self._is_single = is_single
         self._count = 0
+        # JSON is JSON in every locale; in UTF-8 it has the characters that people read.
+        encoding = getattr(self.stream, "encoding", None) or "utf-8"
+        self._is_ascii = encoding.lower().replace("_", "-") not in {"utf-8", "utf8"}
         self._cells: list[list[str]] = []
         self._nested: dict[str, list[dict[str, Any]]] = {}  # rows of the only row, for a table
 
@@ -156,14 +160,14 @@ class Output:
             self._print("")
 
     def _json(self, values: dict[str, Any]) -> None:
-        text = json.dumps(values, ensure_ascii=False)
+        text = json.dumps(values, ensure_ascii=self._is_ascii)
         if self._is_single:
             self._print(text)
         else:
             self.stream.write(("[\n" if not self._count else ",\n") + text)
 
     def _jsonl(self, values: dict[str, Any]) -> None:
-        self._print(json.dumps(values, ensure_ascii=False))
+        self._print(json.dumps(values, ensure_ascii=self._is_ascii))
 
     def _yaml(self, values: dict[str, Any]) -> None:
         lines = _yaml_lines(values if self._is_single else [values], 0)
@@ -203,6 +207,10 @@ def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], stream: IO[str], *, is_single: bool
 ) -> None:
     """Print rows under their columns, or the only row as lines of NAME and value."""
+    is_terminal = stream.isatty()
+    if not is_terminal and all(cell.isascii() for row in rows for cell in row):
+        _print_plain_table(columns, rows, stream, is_single=is_single)
+        return
     from rich.console import Console  # noqa: PLC0415 - 35 ms, which other formats do not need
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -216,16 +224,36 @@ def print_table(
             table.add_row(Text(name.replace("_", " ")), Text(value))
     else:
         for index, name in enumerate(columns):
-            is_number = all(
-                re.fullmatch(r"-?[\d.,]+( [KMGTP]?i?B)?|-", each[index]) for each in rows
-            )
-            justify: Literal["right", "left"] = "right" if is_number else "left"
+            justify: Literal["right", "left"] = "right" if _is_number(rows, index) else "left"
             table.add_column(name.replace("_", " "), justify=justify, overflow="fold")
         for row in rows:
             table.add_row(*map(Text, row))
     # In a pipe, lines are as long as they are: whoever reads them can cut them.
-    width = None if stream.isatty() else 1 << 14
+    width = None if is_terminal else 1 << 14
     Console(file=stream, width=width, highlight=False, soft_wrap=False).print(table)
+
+
+def _print_plain_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], stream: IO[str], *, is_single: bool
+) -> None:
+    """Print a table whose cells need neither styles nor lines of their own, at once.
+
+    Ten thousand rows take seconds otherwise.
+    """
+    heads = [each.replace("_", " ") for each in columns]
+    lines = [[*each] for each in zip(heads, rows[0], strict=True)] if is_single else [heads, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    is_right = [not is_single and _is_number(rows, index) for index in range(len(widths))]
+    for line in lines:
+        cells = [
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, is_right, strict=True)
+        ]
+        stream.write("  ".join(cells) + "\n")
+
+
+def _is_number(rows: Sequence[Sequence[str]], index: int) -> bool:
+    return all(_NUMBER.fullmatch(each[index]) for each in rows)
 
 
 def size_text(size: float) -> str:

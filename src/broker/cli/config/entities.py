@@ -171,6 +171,8 @@ def settings(
 def own(cluster: "Cluster", entity: Entity) -> dict[str, str | None]:
     """Return what was set for an entity itself; None is for passwords, which no broker tells."""
     if entity.resource is not None:
+        if entity.resource.kind is Kind.TOPIC:  # a broker may learn of it soon: it is asked again
+            cluster.topics([entity.resource.name])
         return own_configs(cluster, entity.resource)
     return {each.name: each.value for each in settings(cluster, entity).values()}
 

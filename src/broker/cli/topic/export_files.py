@@ -75,11 +75,19 @@ def _schema() -> Any:  # noqa: ANN401 - of pyarrow, which may be missing
 
 def write_parquet(path: Path, records: Iterator[Read]) -> None:
     """Write records as Parquet; the file appears when it is complete."""
-    pa = import_optional("pyarrow", "Parquet")
-    pq = import_optional("pyarrow.parquet", "Parquet")
     schema = _schema()
     unfinished = path.with_name(f"{path.name}.part")
-    with pq.ParquetWriter(str(unfinished), schema, compression="zstd") as writer:
+    try:
+        _write_parquet(unfinished, schema, records)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _write_parquet(file: Path, schema: Any, records: Iterator[Read]) -> None:  # noqa: ANN401
+    pa = import_optional("pyarrow", "Parquet")
+    pq = import_optional("pyarrow.parquet", "Parquet")
+    with pq.ParquetWriter(str(file), schema, compression="zstd") as writer:
         while rows := list(islice(records, _ROWS)):
             table = [
                 {
@@ -96,7 +104,6 @@ def write_parquet(path: Path, records: Iterator[Read]) -> None:
                 for each in rows
             ]
             writer.write_table(pa.Table.from_pylist(table, schema=schema))
-    unfinished.replace(path)
 
 
 def _parquet_records(path: Path, opened: IO[bytes]) -> Iterator["tuple[int | None, Record]"]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import click
 
 from broker.cli.completion import topics
+from broker.cli.exit_codes import Exit, exit_code_of
 from broker.cli.frame import Session, verb
 from broker.cli.output import plain
 from broker.cli.progress import progress
@@ -19,7 +20,7 @@ from broker.cli.topic.selection import one
 from broker.cli.topic.spans import spans
 from broker.client.fetch import Range
 from broker.client.reading import Read, read
-from broker.model.errors import ConfigError, ErrorCode, RequestError
+from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
 
 _PARQUET = ".parquet"
 
@@ -128,7 +129,10 @@ def _write(file: str, records: Iterator[Read]) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise ConfigError(f"{file} cannot be written: {error.strerror}") from None
+        what = f"{file} cannot be written: {error.strerror or error}"
+        if exit_code_of(error) is Exit.STORAGE:
+            raise StorageError(f"{what}: make room, and go on with --resume") from None
+        raise ConfigError(what) from None
 
 
 def _line(each: Read) -> bytes:
