@@ -24,7 +24,10 @@ from broker.cli.reporting import (
     print_os_error,
 )
 from broker.model.errors import PolylogError
+from broker.model.printable import printable
 from broker.model.protocol_names import PINNABLE, PROTOCOL_NAMES
+
+_OWN = ("start", "-h", "--help", "--version")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,6 +70,8 @@ def _run(argv: Sequence[str]) -> int:
 
 def _run_own(argv: Sequence[str]) -> int:
     """Run `broker start`, or what has no command: --version and --help."""
+    if argv and argv[0] not in _OWN:
+        return _unknown(argv[0])
     parser = _parser()
     parsed = parser.parse_args(argv)
     if parsed.version:
@@ -79,6 +84,18 @@ def _run_own(argv: Sequence[str]) -> int:
     except PolylogError as error:
         print_error(error)
         return start_exit_code_of(error)
+
+
+def _unknown(word: str) -> int:
+    """Say what is wrong with the first word of a command line."""
+    if word.startswith("-"):
+        what = f"{word.partition('=')[0]}: options follow the command: broker NOUN VERB {word} ..."
+    else:
+        from broker.model.given import nearest_name  # noqa: PLC0415 - only for mistakes
+
+        what = f"there is no command {word!r}{nearest_name(word, [*NOUNS, 'start'])}"
+    print(f"broker: {printable(what)} (see `broker --help`)", file=sys.stderr)
+    return Exit.USAGE
 
 
 def _parser() -> Parser:

@@ -32,7 +32,7 @@ from broker.cli.profiles import Connection
 from broker.cli.reporting import discard_output, print_error
 from broker.cli.times import Seconds
 from broker.model.errors import PolylogError
-from broker.model.given import COMMAND_VARIABLES
+from broker.model.given import COMMAND_VARIABLES, nearest_name
 from broker.model.printable import printable
 
 if TYPE_CHECKING:
@@ -180,8 +180,9 @@ class Noun(click.Group):
         """Find the verb; the error for an unknown one names those that exist."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            known = ", ".join(self.list_commands(ctx))
-            ctx.fail(f"there is no verb {name!r}: use one of {known}")
+            known = self.list_commands(ctx)
+            hint = nearest_name(name, known)
+            ctx.fail(f"there is no verb {name!r}{hint}: use one of {', '.join(known)}")
         return super().resolve_command(ctx, args)
 
 

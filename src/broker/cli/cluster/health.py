@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.cli.checks import OK, PROBLEM, WARNING, Check, disk_check, sorted_checks
+from broker.cli.health_pages import page_checks
 from broker.client.brokers import Broker, LogDir, describe, log_dirs
 from broker.client.configs import Kind, Resource, describe_configs
 from broker.client.topics import PartitionState, partition_states
@@ -33,6 +34,8 @@ def checks(cluster: "Cluster") -> list[Check]:
     for each in found.brokers:
         if not each.is_fenced:
             results += _directories(cluster, each)
+            said = page_checks(cluster, f"broker {each.broker_id}", each)
+            results += [found for found in said if found.severity == PROBLEM]
     if all(each.severity == OK for each in results):
         text = f"{len(found.brokers)} brokers, {len(states)} partitions: all are in sync"
         results.append(Check("cluster", OK, "", text, ""))

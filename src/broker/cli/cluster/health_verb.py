@@ -25,7 +25,8 @@ def command(session: Session, watch: float | None, exit_when_healthy: bool) -> N
     """Say whether the cluster is well; exit code 8 if it is not.
 
     It looks for partitions without a leader or with too few replicas in sync, brokers that are
-    missing, and directories that are offline or nearly full.
+    missing, and directories that are offline or nearly full. Brokers of this kind are asked for
+    problems that only they know, such as a full disk that makes them refuse records.
     """
     for _ in watched(session, watch):
         found = checks(session.cluster)

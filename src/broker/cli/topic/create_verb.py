@@ -7,7 +7,7 @@ import click
 from broker.cli.completion import topic_settings
 from broker.cli.frame import Session, dry_run, pairs, verb
 from broker.client.topics import NewTopic, create_topics, topic_states
-from broker.model.errors import ErrorCode
+from broker.model.errors import ErrorCode, RequestError
 
 
 class CreatedTopic(NamedTuple):
@@ -78,6 +78,8 @@ def command(
     for name in names:
         error = results[name]
         if error is not None and name not in exists:
+            if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                error = RequestError(error.code, f"{error}: --if-not-exists accepts that")
             session.fail(error)
             continue
         status = "exists" if name in exists else "valid" if dry_run else "created"

@@ -7,14 +7,28 @@ from typing import Any, Final
 import click
 
 from broker import codec
+from broker.client.admin import topic_config
 from broker.client.metadata import Cluster, Partition
 from broker.client.produce import Producer
 from broker.client.transactions import new_producer_id
-from broker.model.errors import ConfigError, ErrorCode, PolylogError, RequestError
+from broker.model.errors import (
+    ConfigError,
+    ErrorCode,
+    LimitExceeded,
+    PolylogError,
+    RequestError,
+    Unreachable,
+)
+from broker.model.limits import MESSAGE_BYTES_MAX
 
 ACKS: Final = {"all": -1, "1": 1}
 _COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _GATHERED_BYTES: Final = 1 << 20
+_MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+_NOT_IN_SYNC: Final = (
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
 _RECORD_BYTES: Final = 64  # of a record without key and value, about
 
 Record = tuple[bytes | None, bytes | None, Any, int | None]  # key, value, headers, timestamp
@@ -58,6 +72,7 @@ class Writer:
         self._acks = ACKS[acks]
         self._on_offset = on_offset
         self._producer = Producer(cluster, new_producer_id(cluster))
+        self._batch_bytes_max = _batch_bytes_max(cluster, topic)
         self._gathered: dict[int, list[Record]] = {}
         self._size = 0
         self._sticky = 0
@@ -85,16 +100,28 @@ class Writer:
         """Write what was gathered; RequestError, Unreachable as `add`."""
         if not self._gathered:
             return
-        batches = {
-            (self._topic, partition): self._producer.encode(
-                (self._topic, partition), records, compression=self._compression
-            )
-            for partition, records in self._gathered.items()
-        }
+        try:
+            batches = self._encoded()
+        except LimitExceeded as error:
+            raise LimitExceeded(
+                f"a record is too large: {error.reason}: raise it with `broker topic alter"
+                f" {self._topic} --config {_MAX_MESSAGE_BYTES}=BYTES`"
+            ) from None
         self._gathered, self._size = {}, 0
         # Records without a key stay together until they are written, as in Kafka's producer.
         self._sticky = (self._sticky + 1) % self._partitions
         self._producer.send(batches, acks=self._acks, on_written=self._note)
+
+    def _encoded(self) -> dict[Partition, list[bytes]]:
+        return {
+            (self._topic, partition): self._producer.encode(
+                (self._topic, partition),
+                records,
+                compression=self._compression,
+                batch_bytes_max=self._batch_bytes_max,
+            )
+            for partition, records in self._gathered.items()
+        }
 
     def _note(self, partition: Partition, batch: bytes, base_offset: int) -> None:
         [header] = codec.scan_headers(batch)
@@ -105,18 +132,36 @@ class Writer:
                 self._on_offset(partition[1], base_offset + index if base_offset >= 0 else -1)
 
 
+def _batch_bytes_max(cluster: Cluster, topic: str) -> int:
+    """Return the size of a batch that a topic takes; the default if it is not for this user."""
+    try:
+        found = topic_config(cluster, topic, _MAX_MESSAGE_BYTES)
+    except RequestError:
+        found = None
+    return MESSAGE_BYTES_MAX if found is None else int(found)
+
+
 @contextmanager
 def input_of(writer: Writer) -> Iterator[None]:
-    """Say how many records were written before the one that is invalid in a block.
+    """Say what to do, and how many records were written before the one that fails in a block.
 
     Raises:
-        PolylogError: there are some; ConfigError would mean that nothing was done.
+        PolylogError: a record is invalid and others were written; ConfigError would mean that
+            nothing was done.
+        RequestError, Unreachable: as Writer.add.
     """
     try:
         yield
-    except ConfigError as error:
-        if not writer.written:
-            raise
-        raise PolylogError(
-            f"{error}; the {writer.written:,} records before it were written"
-        ) from None
+    except (ConfigError, LimitExceeded, RequestError, Unreachable) as error:
+        text = str(error)
+        if isinstance(error, RequestError) and error.code in _NOT_IN_SYNC:
+            text += (
+                ": `broker cluster health` says which replicas are missing, or which disk is full"
+            )
+        if writer.written:
+            text += f"; the {writer.written:,} records before it were written"
+        if isinstance(error, RequestError):
+            raise RequestError(error.code, text) from None
+        is_invalid = isinstance(error, ConfigError | LimitExceeded)
+        kind = type(error) if not is_invalid else PolylogError if writer.written else ConfigError
+        raise kind(text) from None
