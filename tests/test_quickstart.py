@@ -78,6 +78,7 @@ def test_every_command_of_the_quickstart_works_in_its_order(tmp_path: Path) -> N
     assert done.returncode == 0, said
     assert said.count("\nhello\n") == 2  # before and after kill -9
     assert "did you mean num.partitions" in said
+    assert "no broker at localhost:1 (" in said
     assert "no broker at 127.0.0.1" in said
     assert "data-dir.txt" in said
     assert "Unit" in (tmp_path / "polylog.service").read_text()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.here import Here
 from tests.support.broker_process import Broker
 from tests.support.command_line import CommandLine
 
@@ -24,6 +25,30 @@ def cli(broker: Broker, tmp_path: Path) -> CommandLine:
     """Commands for the broker, without profiles and saved offsets of the user."""
     environment = {each: str(tmp_path / each) for each in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")}
     return CommandLine(str(broker.address), environment)
+
+
+@pytest.fixture
+def here(
+    broker: Broker,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Here:
+    """Commands in this process for the broker, without profiles and saved offsets of the user."""
+    for each in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(each, str(tmp_path / each))
+    address = str(broker.address)
+    monkeypatch.setenv("BROKER_BOOTSTRAP_SERVER", address)
+    return Here(address, tmp_path, capsys, monkeypatch)
+
+
+@pytest.fixture
+def here_topic(here: Here) -> Iterator[str]:
+    """A topic with a partition, which is deleted after the test."""
+    name = f"cli-{uuid.uuid4().hex[:12]}"
+    here("topic", "create", name, "-p", "1")
+    yield name
+    here("topic", "delete", name, "--yes")
 
 
 @pytest.fixture

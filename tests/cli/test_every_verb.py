@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from broker.cli import main
 from broker.cli.tree import verbs
 from broker.client.metadata import Cluster
 from broker.client.pool import Pool
@@ -21,6 +20,7 @@ from broker.model.address import parse_address
 from broker.model.clock import SystemClock
 from broker.server.workers.layout import share_directory
 from tests.cli.group_member import Member
+from tests.cli.here import Here
 from tests.support.broker_process import Broker, BrokerProcess
 from tests.support.command_line import CommandLine
 from tests.support.segment_files import write_ascending
@@ -113,48 +113,6 @@ CALLS = {
 IN_SPARK = ("pipeline archive", "pipeline dedupe", "pipeline replay")
 EVENT = {"class_uid": 3002, "metadata": {"sequence": 1}}
 CODES = {"config lint": 1, "group explain": UNHEALTHY}  # of those that find something wrong
-
-
-class Here:
-    """Commands in this process: a hundred processes would take as many tenths of a second."""
-
-    def __init__(
-        self,
-        address: str,
-        folder: Path,
-        capsys: pytest.CaptureFixture[str],
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        self.address = address
-        self._folder = folder
-        self._capsys = capsys
-        self._monkeypatch = monkeypatch
-
-    def __call__(self, *words: str, stdin: bytes = b"", code: int = 0) -> str:
-        """Run a command, which must end with the exit code; return what it prints."""
-        file = self._folder / "stdin"
-        file.write_bytes(stdin)
-        with file.open() as opened:
-            self._monkeypatch.setattr(sys, "stdin", opened)
-            ended = main(words)
-        out, err = self._capsys.readouterr()
-        assert ended == code, (words, out, err)
-        return out
-
-
-@pytest.fixture
-def here(
-    broker: Broker,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Here:
-    """Commands for the broker, without profiles and saved offsets of the user."""
-    for each in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
-        monkeypatch.setenv(each, str(tmp_path / each))
-    address = str(broker.address)
-    monkeypatch.setenv("BROKER_BOOTSTRAP_SERVER", address)
-    return Here(address, tmp_path, capsys, monkeypatch)
 
 
 def prepare(cli: Here, name: str, words: dict[str, str], closed: ExitStack) -> None:

@@ -87,12 +87,71 @@ def test_an_invalid_configuration_exits_2_and_names_the_remedy(
     assert not started
 
 
-@pytest.mark.parametrize("arguments", [["stop"], ["start", "--frobnicate"], ["start", "extra"]])
+@pytest.mark.parametrize("arguments", [["start", "--frobnicate"], ["start", "extra"]])
 def test_wrong_usage_exits_2(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
 
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["topics", "list"], "there is no command 'topics'; did you mean topic? (see `broker --"),
+        (["stop"], "there is no command 'stop'"),
+        (["--bootstrap-server", "h:1", "topic", "list"], "options follow the command: broker NOUN"),
+        (["\udcff\x1b[2J"], "\\x1b[2J"),
+        (["topic", "consum"], "there is no verb 'consum'; did you mean consume?: use one of"),
+    ],
+)
+def test_a_word_that_is_no_command_is_one_line_that_helps(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == Exit.USAGE
+
+    [line] = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+INTERRUPTED = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+sys.argv = ["broker", "topic", "list", "-b", "127.0.0.1:1"]
+from broker.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "code"), [("broker.cli", -2), ("broker.cli.frame", 130), ("broker.client.pool", 130)]
+)
+def test_ctrl_c_shows_no_trace_whatever_is_imported_just_then(module: str, code: int) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(module=module)],
+        capture_output=True,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stderr.strip()) == (code, b"")
+
+
+def test_a_defect_is_one_line_with_its_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise ValueError("this\x1b is wrong")
+
+    monkeypatch.setattr("broker.cli.version.versions", fail)
+
+    assert main(["version"]) == Exit.DEFECT
+    [line] = capsys.readouterr().err.splitlines()
+    assert "ValueError: this\\x1b is wrong at " in line
+    assert "test_cli.py:" in line
 
 
 def test_no_command_shows_the_help_and_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
