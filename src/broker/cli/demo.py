@@ -183,12 +183,27 @@ def _clean(session: Session, *, is_confirmed: bool, is_dry_run: bool) -> None:
 
 
 @contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let signals that end a process end the block first, so that nothing is left behind."""
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)  # as a shell reports it
+
+    before = {each: signal.signal(each, end) for each in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+@contextmanager
 def _temporary_broker() -> Iterator[tuple["Cluster", Path]]:
     """Start a broker on a free port, with its data in a temporary directory."""
     from broker.client.metadata import Cluster  # noqa: PLC0415 - not needed by `--help`
     from broker.model.address import parse_addresses  # noqa: PLC0415
 
-    with tempfile.TemporaryDirectory(prefix="polylog-demo-") as name:
+    with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="polylog-demo-") as name:
         folder = Path(name, "data")
         options = ["--data-dir", str(folder), "--listen", "127.0.0.1:0"]
         process = subprocess.Popen(  # noqa: S603 - this program

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import click
 from click.core import ParameterSource
 
-from broker.model.errors import Unreachable
+from broker.model.errors import TimedOut, Unreachable
 
 if TYPE_CHECKING:
     from broker.cli.frame import Session
@@ -68,8 +68,10 @@ def place_of(session: "Session", stopped: Stopped) -> "Place":
     if not any(stopped):
         try:
             return session.cluster
+        except TimedOut:
+            raise
         except Unreachable as error:
-            raise type(error)(f"{error}, or a stopped one by its --data-dir") from None
+            raise Unreachable(f"{error}, or a stopped one by its --data-dir") from None
     context = click.get_current_context()
     if context.get_parameter_source("bootstrap_server") is ParameterSource.COMMANDLINE:
         raise click.UsageError("name a running broker, or the --data-dir of a stopped one")

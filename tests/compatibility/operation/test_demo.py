@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from broker.cli.sample_stream import GROUP, PARTITIONS, TOPIC
 from broker.client.metadata import Cluster
 from broker.client.offsets import LATEST, committed_offsets, list_offsets
 from broker.model.address import parse_addresses
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, wait_until
 
 pytestmark = pytest.mark.client
 
@@ -75,6 +76,20 @@ def test_a_demo_without_a_broker_starts_one_that_leaves_nothing() -> None:
     assert said["bootstrap_server"] != "127.0.0.1:1"
     assert f"broker group lag {GROUP} -b {said['bootstrap_server']}" in done.stderr
     assert not Path(said["data_dir"]).parent.exists()
+
+
+def test_a_demo_that_is_ended_by_a_signal_takes_its_broker_along(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "broker", "demo", "-b", "127.0.0.1:1", "--seconds", "600"]
+    with subprocess.Popen(
+        command, env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.DEVNULL
+    ) as demo:
+        wait_until(lambda: bool(list(tmp_path.glob("*/data/meta.properties"))), "its broker runs")
+        [child] = Path(f"/proc/{demo.pid}/task/{demo.pid}/children").read_text().split()
+        demo.terminate()
+        assert demo.wait(60) == 128 + signal.SIGTERM
+
+    assert not Path(f"/proc/{child}").exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_demo_says_to_look_at_exists() -> None:

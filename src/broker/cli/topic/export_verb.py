@@ -78,9 +78,8 @@ def command(
     if resume and (path.suffix == _PARQUET or file == "-"):
         raise click.UsageError("--resume needs a file of JSON lines")
     if file != "-" and path.exists() and not resume:
-        raise RequestError(
-            ErrorCode.TOPIC_ALREADY_EXISTS, f"{file} exists: delete it, or go on with --resume"
-        )
+        more = "name another file" if path.suffix == _PARQUET else "go on with --resume"
+        raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"{file} exists: delete it, or {more}")
     cluster = session.cluster
     topic = one(cluster, name)
     keys = chosen(topic, numbers)
