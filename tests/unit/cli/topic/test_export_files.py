@@ -9,7 +9,6 @@ import pytest
 
 from broker.cli.topic.export_files import exported_records, write_parquet
 from broker.client.reading import Read
-from broker.codec import Record
 from broker.model.errors import ConfigError
 
 pa = pytest.importorskip("pyarrow")
@@ -85,7 +84,7 @@ def test_damage_is_an_error_of_the_file(tmp_path: Path) -> None:
 
 def test_an_export_that_fails_leaves_no_file(tmp_path: Path) -> None:
     def failing() -> Iterator[Read]:
-        yield Read("orders", 0, Record(0, 1, b"k", b"v", ()))
+        yield from ()
         raise OSError(errno.ENOSPC, "full")
 
     with pytest.raises(OSError, match="full"):
