@@ -78,34 +78,39 @@ cdef class PendingReply:
             memory_hand_over(&self.connection.poller.memory, -self.counted)
             self.counted = 0
 
-    def send(self, body, *, is_last=False, is_droppable=False, written=(), int64_t throttle_ms=0):
+    def send(self, body, *, bytes following=None, is_last=False, is_droppable=False, written=(),
+             int64_t throttle_ms=0):
         """Answer with a body (bytes), or with None for a request that gets no response.
 
         After an answer with `is_last` the connection is closed. One with `is_droppable` is not sent
-        if the peer does not read its earlier replies. The writes in `written`, as (log, end
+        if the peer does not read its earlier replies. `following` is the body of a second frame
+        after it, where frames are a length and a body. The writes in `written`, as (log, end
         offset), need not be visible yet: later requests of the connection that are not writes wait
         for them. The connection is mute for `throttle_ms`.
         """
         cdef uint32_t head = self.head.size
-        cdef uint32_t size
+        cdef uint32_t size, sent
         cdef bytes content
         cdef PartitionLog log
         self.must_be_unanswered()
         if body is not None:
             content = body
             size = <uint32_t>len(content)
-            if head + size > self.slot.capacity:
-                self.slot.data = <uint8_t*>malloc(head + size)
+            if following is not None:
+                content += len(following).to_bytes(4, "big") + following
+            sent = head + <uint32_t>len(content)
+            if sent > self.slot.capacity:
+                self.slot.data = <uint8_t*>malloc(sent)
                 if self.slot.data == NULL:
                     self.slot.data = self.slot.inline_data
                     raise MemoryError
-                self.slot.capacity = head + size
+                self.slot.capacity = sent
                 self.connection.slots_bytes += self.slot.capacity
             if head > 0:
                 store_uint32(self.head.data, head + size - 4)
                 memcpy(self.slot.data, self.head.data, head)
-            memcpy(self.slot.data + head, <const char*>content, size)
-            self.slot.size = head + size
+            memcpy(self.slot.data + head, <const char*>content, sent - head)
+            self.slot.size = sent
         self.slot.is_closing = is_last
         self.slot.needs_lease = not is_fenced(self.connection.poller.turn)
         self.slot.broker_epoch = self.connection.poller.turn.broker_epoch

@@ -12,6 +12,8 @@ cdef enum PlainStatus:
 
 
 cdef bint plain_takes(PartitionLog log, bint have_keys) noexcept
+cdef bint log_takes(PartitionLog log) noexcept
+cdef PlainStatus built_append(PartitionLog log, PlainBatch* batch, int64_t* base_offset) noexcept
 cdef PlainStatus plain_append(
     PartitionLog log, PlainBatch* batch, bint have_keys, int64_t* base_offset) noexcept
 cdef void plain_wait(PartitionLog log, ReplySlot* slot, int64_t end_offset) noexcept

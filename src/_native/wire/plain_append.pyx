@@ -31,14 +31,15 @@ cdef int64_t REPLICAS_WAIT_MS = limits.REPLICAS_WAIT_MS
 
 cdef bint plain_takes(PartitionLog log, bint have_keys) noexcept:
     """Return whether the native path may append to a log, as far as is known without the batch."""
+    return log is not None and log.is_plain and log_takes(log) and (have_keys or not log.needs_keys)
+
+
+cdef bint log_takes(PartitionLog log) noexcept:
+    """Return whether a log can be appended to now, whatever its topic's settings."""
     # A log that is offline or deleted refuses the append itself (PLAIN_OFFLINE).
-    if log is None or log.is_loading or not log.is_plain:
+    if log.is_loading or log.is_follower or log.is_stopped or log.lacks_replicas:
         return False
-    if log.is_follower or log.is_stopped or log.lacks_replicas:
-        return False
-    if log.turn.refuses_clients or not may_acknowledge(log.turn, log.broker_epoch):
-        return False
-    return have_keys or not log.needs_keys
+    return not log.turn.refuses_clients and may_acknowledge(log.turn, log.broker_epoch)
 
 
 cdef PlainStatus plain_append(
@@ -47,9 +48,15 @@ cdef PlainStatus plain_append(
 
     What another request may not find any more is left to Python: a full disk, another leader.
     """
-    cdef LogStatus status
     if not plain_takes(log, have_keys):
         return PLAIN_NOT_SERVED
+    return built_append(log, batch, base_offset)
+
+
+cdef PlainStatus built_append(
+        PartitionLog log, PlainBatch* batch, int64_t* base_offset) noexcept:
+    """Append a finished batch to a log that takes it."""
+    cdef LogStatus status
     if <int64_t>batch.size > log.batch_bytes_max or <int64_t>batch.size > log.segment_bytes_max:
         return PLAIN_NOT_SERVED
     if not log.accepts_times(&batch.info):

@@ -14,6 +14,7 @@ from broker.core.logs.partition import append, check_settings, too_large
 from broker.core.logs.recompression import prepare
 from broker.core.scheduling.steps import next_step
 from broker.core.topics.lookup import led_log
+from broker.core.topics.rules import check_may_write
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, LimitExceeded, RequestError
 from broker.model.limits import RECORDS_WRITTEN_PER_TURN
@@ -50,9 +51,7 @@ async def write_batches(
 ) -> Written:
     """Append batches in the same way, at least one; none is larger than `batch_bytes_max`."""
     led_log(topic, partition)
-    if topic.is_internal:
-        text = f"'{topic.name}' belongs to the broker"
-        raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+    check_may_write(topic)
     prepared = [await _prepared(broker, topic, batch) async for batch in batches]
     log = led_log(topic, partition)  # again: it may have changed while batches were prepared
     now_ms = broker.clock.wall_ms()

@@ -397,6 +397,8 @@ _SCRUB = (
 
 _REPLICA = r"[0-9]+:[0-9]+|\*"
 
+EVENT_SOURCING = "polylog.event.sourcing"
+
 # Keys that only topics have. Tiered storage can only be off.
 _TOPIC_ONLY = (
     Setting("remote.storage.enable", Kind.BOOLEAN, False, choices=("false",), applies=False,
@@ -409,6 +411,9 @@ _TOPIC_ONLY = (
             doc="Replicas whose leaders are throttled, PARTITION:BROKER each, or * for all."),
     Setting("follower.replication.throttled.replicas", Kind.LIST, (), pattern=_REPLICA,
             doc="Replicas whose followers are throttled, PARTITION:BROKER each, or * for all."),
+    Setting(EVENT_SOURCING, Kind.BOOLEAN, False,
+            doc="Whether its records are events of streams, one stream per key: written by commands"
+                " that check versions, never removed. Only a new topic can get it."),
 )
 # fmt: on
 

@@ -10,7 +10,23 @@ from collections.abc import Mapping
 from broker.model.config import GROUP_COMMIT, Config, Source, find_setting, parse_value
 from broker.model.errors import ConfigError
 from broker.model.own_config import InheritingConfig
-from broker.model.settings import TOPIC_KEYS, TOPIC_SETTINGS, Value, View, in_topic_unit
+from broker.model.settings import (
+    EVENT_SOURCING,
+    TOPIC_KEYS,
+    TOPIC_SETTINGS,
+    Value,
+    View,
+    in_topic_unit,
+)
+
+# What a topic with streams needs: nothing removes an event, and each can be read alone.
+STREAM_SETTINGS: Mapping[str, str] = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "compression.type": "producer",
+    "message.timestamp.type": "CreateTime",
+}
 
 
 def parse_topic_value(name: str, text: str) -> Value:
@@ -37,6 +53,20 @@ class TopicConfig(InheritingConfig):
             raise ConfigError(
                 f"min.compaction.lag.ms={shortest} is above max.compaction.lag.ms={longest}"
             )
+        if self.has_streams:
+            self._check_streams()
+
+    def _check_streams(self) -> None:
+        """Refuse what would remove events from a stream, or compress several of them together."""
+        for name, needed in STREAM_SETTINGS.items():
+            if self.get(name) != parse_topic_value(name, needed):
+                text = f"{EVENT_SOURCING}=true needs {name}={needed}"
+                raise ConfigError(f"{text}: a stream keeps its events, each to be read alone")
+
+    @property
+    def has_streams(self) -> bool:
+        """Whether its records are events of streams, which only their own commands append."""
+        return self.flag(EVENT_SOURCING)
 
     @property
     def broker_id(self) -> int:

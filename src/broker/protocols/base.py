@@ -51,6 +51,7 @@ class Answer(NamedTuple):
             ends.
         throttle_ms: for so long nothing more is read from the connection.
         login: what it changes of the connection's login, before it is sent.
+        following: the body of a second frame after it, where frames are a length and a body.
     """
 
     body: bytes | None
@@ -60,6 +61,7 @@ class Answer(NamedTuple):
     stream: Wait | None = None
     throttle_ms: int = 0
     login: LoginChange | None = None
+    following: bytes | None = None
 
 
 _ResultT = TypeVar("_ResultT")

@@ -171,6 +171,7 @@ def _send(request: PendingReply, answer: Immediate) -> None:
     else:
         request.send(
             answer.body,
+            following=answer.following,
             is_last=answer.is_last,
             is_droppable=answer.is_droppable,
             written=cast("Sequence[tuple[PartitionLog, int]]", answer.written),

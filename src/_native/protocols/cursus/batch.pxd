@@ -36,6 +36,7 @@ cdef struct CursusRecord:
     uint32_t schema_version
     uint64_t aggregate_version
     Text metadata
+    bint is_snapshot          # of a stream: in no frame
 
 
 # Whether bytes are a batch of a layout, or why not.

@@ -59,6 +59,7 @@ EVENT_TYPE = b"cursus.event_type"
 SCHEMA_VERSION = b"cursus.schema_version"
 AGGREGATE_VERSION = b"cursus.aggregate_version"
 METADATA = b"cursus.metadata"
+SNAPSHOT_VERSION = b"cursus.snapshot_version"   # of a snapshot of a stream
 
 
 # ---- bytes to records --------------------------------------------------------------------------

@@ -39,11 +39,14 @@ cdef class CursusFrame:
     # The current read: the rest of one slice, and the current batch.
     cdef Cursor batches
     cdef int64_t slice_end            # the offset after the slice
+    cdef int64_t page_start           # the first offset that was asked for, of events
     cdef size_t read_size             # bytes of the slice
     cdef BatchInfo info
     cdef Cursor records
     cdef int32_t left
     cdef bint is_committed
+    cdef bint has_streams             # records of snapshots are left out
+    cdef uint64_t version             # of the last event
     cdef bint has_aborted             # `aborted` has been read for the slice
     cdef AbortedList aborted
     cdef bytes decompressed           # that the records are in; None: they are in the page
@@ -54,6 +57,10 @@ cdef class CursusFrame:
     cdef FrameStatus walk(self, PartitionLog log) noexcept
     cdef FrameStatus walk_records(self) noexcept
     cdef FrameStatus put(self, const RecordFields* fields, int64_t offset) noexcept
+    cdef FrameStatus put_event(
+        self, PartitionLog log, int64_t offset, uint64_t version, int64_t end,
+        bint is_dense) noexcept
+    cdef FrameStatus take_event(self, int64_t offset, uint64_t version) noexcept
     cdef bint hold(self, bytes batch, bytes decompressed, int64_t offset) noexcept
     cdef FrameStatus step_over(self, int64_t next_offset) noexcept
     cdef int is_aborted(self, PartitionLog log) noexcept

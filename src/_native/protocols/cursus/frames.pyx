@@ -25,6 +25,7 @@ from broker._native.log.log_page cimport (
     PAGE_FAILED,
     PAGE_NOTHING,
     PAGE_OUT_OF_RANGE,
+    PAGE_READ,
     PAGE_TOO_LARGE,
     LogPage,
     PageStatus,
@@ -46,6 +47,7 @@ from broker._native.protocols.cursus.batch cimport (
     text_of,
     unsigned_of,
 )
+from broker._native.protocols.cursus.produce cimport LOG_HAS_STREAMS
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     ATTRIBUTE_CONTROL,
@@ -63,8 +65,10 @@ from broker.model import limits
 
 cdef enum:
     PREFIX_SIZE = 7           # of "cursus.", with which Cursus's own headers begin
+    EVENTS_AHEAD = 8          # that are near: then many are read at once
 
 cdef int64_t READ_BYTES = limits.CURSUS_READ_BYTES_PER_STEP
+cdef int64_t EVENTS_READ_BYTES = 64 * 1024
 cdef size_t RECORD_BYTES_MAX = limits.CURSUS_RECORD_BYTES_MAX
 
 # The buffer of the current read, reused by each call.
@@ -113,6 +117,8 @@ cdef bint read_headers(const RecordFields* fields, CursusRecord* record) noexcep
             record.aggregate_version = unsigned_of(bytes_of(value, SHORT_MAX), <uint64_t>-1)
         elif has_name(name, b"metadata", 8):
             record.metadata = bytes_of(value, SHORT_MAX)
+        elif has_name(name, b"snapshot_version", 16):
+            record.is_snapshot = True
     return headers.left == 0
 
 
@@ -189,6 +195,7 @@ cdef class CursusFrame:
         self.left = 0
         self.next_offset = offset
         self.is_committed = is_committed
+        self.has_streams = log.protocol_flags & LOG_HAS_STREAMS
         self.has_aborted = False
         self.read_size = 0
         if offset >= end:
@@ -302,6 +309,9 @@ cdef class CursusFrame:
         record.payload = bytes_of(fields.value, <uint32_t>-1)
         if fields.header_count > 0 and not read_headers(fields, &record):
             return FRAME_UNREADABLE
+        if record.is_snapshot and self.has_streams:
+            self.next_offset = sum_wrapped(offset, 1)
+            return FRAME_OPEN
         size = record_size(&record)
         if self.count > 0 and (
                 self.count >= self.records_max
@@ -319,10 +329,60 @@ cdef class CursusFrame:
         if self.count == 0:
             self.seq_start = record.sequence
         self.seq_end = record.sequence
+        self.version = record.aggregate_version
         self.count += 1
         self.last_offset = offset
         self.next_offset = sum_wrapped(offset, 1)
         return FRAME_OPEN
+
+    cdef FrameStatus put_event(
+            self, PartitionLog log, int64_t offset, uint64_t version, int64_t end,
+            bint is_dense) noexcept:
+        """Add one event; `is_dense`: the next ones are near."""
+        cdef PageStatus status
+        if not self.page_start <= offset < self.slice_end:
+            page_trim(&page, 2 * <size_t>READ_BYTES)
+            status = page_read(
+                &page, log, offset, end, EVENTS_READ_BYTES if is_dense else 1, INT64_MAX)
+            self.page_start = offset
+            self.slice_end = page.next_offset
+            self.batches = page.batches
+            if status == PAGE_FAILED:
+                if page.error < 0:
+                    log.fail(page.error)
+                return FRAME_OFFLINE
+            if status == PAGE_TOO_LARGE:
+                return FRAME_NO_MEMORY
+            if status != PAGE_READ:
+                return FRAME_OUT_OF_RANGE
+        return self.take_event(offset, version)
+
+    cdef FrameStatus take_event(self, int64_t offset, uint64_t version) noexcept:
+        cdef RecordFields fields
+        cdef Cursor before
+        cdef FrameStatus status
+        cdef int32_t _record
+        while True:
+            before = self.batches
+            if batch_header(&self.batches, &self.info) != BATCH_OK:
+                return FRAME_UNREADABLE
+            if batch_last_offset(&self.info) >= offset:
+                break
+        if self.info.attributes & (ATTRIBUTE_CODEC | ATTRIBUTE_CONTROL) or (
+                batch_check_crc(before.next, &self.info) != BATCH_OK):
+            return FRAME_UNREADABLE
+        self.records.next = before.next + BATCH_HEADER_SIZE
+        self.records.left = self.info.size - BATCH_HEADER_SIZE
+        self.batches = before     # which may hold the next event, too
+        for _record in range(self.info.record_count):
+            if not record_take(&self.records, &fields):
+                return FRAME_UNREADABLE
+            if sum_wrapped(self.info.base_offset, fields.offset_delta) == offset:
+                status = self.put(&fields, offset)
+                if status == FRAME_OPEN and self.version != version:
+                    return FRAME_UNREADABLE
+                return status
+        return FRAME_UNREADABLE
 
     cdef bint hold(self, bytes batch, bytes decompressed, int64_t offset) noexcept:
         """Have `walk` continue with the decompressed records of a batch, from an offset on.
@@ -373,6 +433,30 @@ cdef class CursusFrame:
         other statuses are "end", "full", "too large", "unreadable", "out of range" and "offline".
         """
         return name_of(self.read_slice(log, offset, end, is_committed))
+
+    def read_events(
+            self, PartitionLog log not None, list offsets not None, int64_t version, int64_t end,
+            Py_ssize_t start, Py_ssize_t stop):
+        """Add the events at offsets[start:stop], ascending; the first of them has this version.
+
+        Return the status and the index of the first that was not added: "open" for all of them,
+        else "full", "too large", "unreadable" (it is damaged, or another one), "out of range" or
+        "offline". A batch must begin at the end.
+        """
+        cdef Py_ssize_t i, ahead
+        cdef FrameStatus status = FRAME_OPEN
+        self.left = 0
+        self.decompressed = None
+        self.has_streams = False  # a snapshot is no event: its version is 0
+        self.page_start = self.slice_end = -1
+        for i in range(start, stop):
+            ahead = min(i + EVENTS_AHEAD, len(offsets) - 1)
+            status = self.put_event(
+                log, offsets[i], <uint64_t>(version + i - start), end,
+                i < ahead and offsets[ahead] - offsets[i] <= 2 * (ahead - i))
+            if status != FRAME_OPEN:
+                return name_of(status), i
+        return name_of(status), stop
 
     def add(self, bytes batch not None, bytes decompressed not None, int64_t offset):
         """Add the decompressed records of a batch from an offset on; return the status."""

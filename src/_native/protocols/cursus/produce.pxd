@@ -21,6 +21,7 @@ cdef enum:
 cdef enum:
     LOG_HAS_NAMED_PRODUCERS = 1   # the Python handler checks their sequences
     LOG_SPREADS_KEYS = 2          # a key does not determine the partition
+    LOG_HAS_STREAMS = 4           # its records are events of streams
 
 # When a batch is acknowledged.
 cdef enum Acks:

@@ -36,6 +36,7 @@ cdef enum:
 # For Python, which sets them.
 HAS_NAMED_PRODUCERS = LOG_HAS_NAMED_PRODUCERS
 SPREADS_KEYS = LOG_SPREADS_KEYS
+HAS_STREAMS = LOG_HAS_STREAMS
 
 cdef size_t BATCH_BYTES_MAX = limits.CURSUS_FAST_BATCH_BYTES_MAX
 cdef PlainBatch batch             # used within one call only

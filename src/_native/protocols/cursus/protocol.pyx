@@ -1,4 +1,5 @@
-"""Cursus: length-prefixed frames in both directions. Plain batches and PUBLISH are served natively.
+"""Cursus: length-prefixed frames in both directions. Plain batches, PUBLISH and most
+APPEND_STREAM are served natively.
 
 Requests are answered one by one, in order; a frame may be empty. An idle connection is not closed:
 the clients would not open another one.
@@ -10,9 +11,11 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.permissions cimport Permissions
 from broker._native.protocols.cursus.batch cimport Text, text_of
+from broker._native.protocols.cursus.event_append cimport append_take, cursus_append
 from broker._native.protocols.cursus.first_bytes cimport cursus_recognizes
 from broker._native.protocols.cursus.produce cimport BATCH_MAGIC, LEADER_MAX, cursus_produce
 from broker._native.protocols.cursus.publish cimport RoundRobin, cursus_publish, publish_take
+from broker._native.protocols.cursus.stream_heads cimport StreamTables
 from broker._native.wire.connection cimport Connection, NativeProtocol, Verdict
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.pending_reply cimport PendingReply, hand_over
@@ -30,15 +33,19 @@ cdef class Cursus(NativeProtocol):
 
     cdef RoundRobin round_robin
     cdef object state_of
+    cdef StreamTables streams
 
-    def __cinit__(self, fallback, RoundRobin round_robin=None, state_of=None):
-        """Leave all other requests to `fallback`, which shares the round-robin over partitions.
+    def __cinit__(
+            self, fallback, RoundRobin round_robin=None, state_of=None, StreamTables streams=None):
+        """Leave all other requests to `fallback`.
 
-        `state_of` returns the state of a connection, with the address of this broker, `leader`, and
-        keeps it in its session.
+        It shares the round-robin over partitions, and the streams of events. `state_of` returns the
+        state of a connection, with the address of this broker, `leader`, and keeps it in its
+        session.
         """
         self.fallback = fallback
         self.state_of = state_of
+        self.streams = StreamTables() if streams is None else streams
         self.round_robin = RoundRobin() if round_robin is None else round_robin
         self.serves_half_closed = self.is_metered = True
 
@@ -55,7 +62,10 @@ cdef class Cursus(NativeProtocol):
         connection.close(f"frame of more than {FRAME_BYTES_MAX} bytes")
 
     cdef bint is_write(self, Cursor frame) noexcept:
-        return (frame.left > 0 and frame.next[0] == BATCH_MAGIC) or publish_take(&frame)
+        cdef Cursor command = frame
+        if frame.left > 0 and frame.next[0] == BATCH_MAGIC:
+            return True
+        return publish_take(&frame) or append_take(&command)
 
     cdef bint is_read(self, Cursor frame) noexcept:
         return not self.is_write(frame)
@@ -81,6 +91,10 @@ cdef class Cursus(NativeProtocol):
                 slot = cursus_publish(
                     connection.poller.topics, connection.poller.turn, permissions,
                     self.round_robin, &connection.unseen, leader, connection.session, frame)
+        if slot == NULL:
+            slot = cursus_append(
+                connection.poller.topics, connection.poller.turn, permissions, self.streams,
+                connection.session, frame)
         if slot != NULL:
             connection.enqueue(slot)
             return True

@@ -98,7 +98,7 @@ cdef inline bint is_white(uint8_t byte) noexcept nogil:
     return byte == 0x20 or 0x09 <= byte <= 0x0D
 
 
-cdef inline bint is_word(Text text, const char* word, size_t size) noexcept nogil:
+cdef bint is_word(Text text, const char* word, size_t size) noexcept nogil:
     return text.size == size and memcmp(text.data, word, size) == 0
 
 
@@ -142,44 +142,55 @@ cdef bint read_argument(Text name, Text value, Message* message) noexcept nogil:
     return True
 
 
+cdef bint argument_take(Cursor* head, Text* name, Text* value) noexcept nogil:
+    """Take the next name=value; without another one the name is empty. Return False for others."""
+    while head.left > 0 and is_white(head.next[0]):
+        cursor_take(head, 1)
+    name.data = head.next
+    name.size = 0
+    if head.left == 0:
+        return True
+    while head.left > 0 and not is_white(head.next[0]) and head.next[0] != EQUALS:
+        cursor_take(head, 1)
+    name.size = <size_t>(head.next - name.data)
+    if head.left == 0 or head.next[0] != EQUALS or name.size == 0:
+        return False
+    cursor_take(head, 1)
+    value.data = head.next
+    while head.left > 0 and not is_white(head.next[0]):
+        cursor_take(head, 1)
+    value.size = <size_t>(head.next - value.data)
+    return True
+
+
 cdef bint read_arguments(Cursor head, Message* message) noexcept nogil:
     cdef Text name, value
-    while True:
-        while head.left > 0 and is_white(head.next[0]):
-            cursor_take(&head, 1)
-        if head.left == 0:
+    while argument_take(&head, &name, &value):
+        if name.size == 0:
             return True
-        name.data = head.next
-        while head.left > 0 and not is_white(head.next[0]) and head.next[0] != EQUALS:
-            cursor_take(&head, 1)
-        if head.left == 0 or head.next[0] != EQUALS:
-            return False
-        name.size = <size_t>(head.next - name.data)
-        cursor_take(&head, 1)
-        value.data = head.next
-        while head.left > 0 and not is_white(head.next[0]):
-            cursor_take(&head, 1)
-        value.size = <size_t>(head.next - value.data)
         if not read_argument(name, value, message):
             return False
+    return False
+
+
+cdef bint command_take(Cursor* body, const char* word, size_t size) noexcept nogil:
+    """Step over the envelope, if any, and a keyword with a blank; return False for others."""
+    cdef const uint8_t* found
+    if body.left > ENVELOPE_HEAD and body.next[0] == 0:
+        if cursor_take(body, ENVELOPE_HEAD + <size_t>body.next[1]) == NULL:
+            return False
+    found = cursor_take(body, size)
+    return found != NULL and memcmp(found, word, size) == 0
 
 
 cdef bint publish_take(Cursor* body) noexcept nogil:
     """Step over the envelope, if any, and the keyword; return False for other commands."""
-    cdef const uint8_t* word
-    if body.left > ENVELOPE_HEAD and body.next[0] == 0:
-        if cursor_take(body, ENVELOPE_HEAD + <size_t>body.next[1]) == NULL:
-            return False
-    word = cursor_take(body, WORD_SIZE)
-    return word != NULL and memcmp(word, b"PUBLISH ", WORD_SIZE) == 0
+    return command_take(body, b"PUBLISH ", WORD_SIZE)
 
 
-cdef bint read_publish(Cursor body, Message* message) noexcept nogil:
-    """Parse a PUBLISH; return False for one that is left to Python, and for anything else."""
+cdef bint message_take(Cursor* body, Cursor* head, Text* message) noexcept nogil:
+    """Take the arguments before a message, and the message; return False without one."""
     cdef const uint8_t* message_at
-    cdef Cursor head
-    if not publish_take(&body):
-        return False
     while body.left > 0 and (is_white(body.next[body.left - 1]) or body.next[body.left - 1] == 0):
         body.left -= 1
     message_at = <const uint8_t*>memmem(body.next, min(body.left, <size_t>HEAD_MAX), b"message=",
@@ -188,15 +199,25 @@ cdef bint read_publish(Cursor body, Message* message) noexcept nogil:
         return False
     head.next = body.next
     head.left = <size_t>(message_at - body.next)
-    cursor_take(&body, head.left + MESSAGE_SIZE)
+    cursor_take(body, head.left + MESSAGE_SIZE)
     while body.left > 0 and is_white(body.next[0]):
-        cursor_take(&body, 1)
+        cursor_take(body, 1)
+    message.data = body.next
+    message.size = body.left
+    return message.size > 0
+
+
+cdef bint read_publish(Cursor body, Message* message) noexcept nogil:
+    """Parse a PUBLISH; return False for one that is left to Python, and for anything else."""
+    cdef Cursor head
+    cdef Text payload
+    if not publish_take(&body) or not message_take(&body, &head, &payload):
+        return False
     memset(message, 0, sizeof(Message))
     message.partition = ANY_PARTITION
     message.acks = acks_of(message.topic)     # of an empty text: the default
-    message.record.payload.data = body.next
-    message.record.payload.size = body.left
-    return (body.left > 0 and read_arguments(head, message) and message.topic.size > 0
+    message.record.payload = payload
+    return (read_arguments(head, message) and message.topic.size > 0
             and message.acks != ACKS_UNKNOWN and message.record.producer_id.size > 0
             and is_plain_text(message.record.producer_id))
 
@@ -232,13 +253,19 @@ cdef bint fill(CursusRecord* record, Turn turn) noexcept:
 
 cdef void put_answers(
         ReplySlot* slot, CursusRecord* record, Text leader, int64_t offset) noexcept nogil:
-    cdef uint32_t failed_size = 66
     cdef CursusHead head
     head.seq_start = head.seq_end = record.sequence
     slot.size = put_answer(slot.data, b"OK", offset, &head, record, leader, b"")
+    put_failed(slot)
+
+
+cdef void put_failed(ReplySlot* slot) noexcept nogil:
+    """Write the answer for a log that fails, behind the other one."""
+    cdef uint32_t failed_size = 66
     store_uint32(slot.data + slot.size, failed_size)
     memcpy(slot.data + slot.size + FRAME_HEAD_SIZE, FAILED, failed_size)
     slot.failed_size = FRAME_HEAD_SIZE + failed_size
+    slot.fail = fail_publish
 
 
 cdef void fail_publish(ReplySlot* slot, uint32_t place, LogStatus status) noexcept nogil:
@@ -292,6 +319,5 @@ cdef ReplySlot* cursus_publish(
         put_unacknowledged(slot, unseen, log, offset + 1)
         return slot
     put_answers(slot, &message.record, leader, offset)
-    slot.fail = fail_publish
     wait_for_acks(log, slot, offset + 1, message.acks, unseen)
     return slot

@@ -26,6 +26,7 @@ class PendingReply:
         self,
         body: bytes | None,
         *,
+        following: bytes | None = ...,
         is_last: bool = ...,
         is_droppable: bool = ...,
         written: Iterable[tuple[PartitionLog, int]] = ...,

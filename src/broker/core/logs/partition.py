@@ -150,6 +150,9 @@ def start_after_delete(log: Log, config: TopicConfig, offset: int) -> int:
     if "compact" in policy and "delete" not in policy:
         text = "records of a topic with cleanup.policy=compact are only deleted by compaction"
         raise RequestError(ErrorCode.POLICY_VIOLATION, text)
+    if config.has_streams:
+        text = "a stream keeps all of its events"
+        raise RequestError(ErrorCode.POLICY_VIOLATION, text)
     start = log.high_watermark if offset == _ALL else offset
     if not 0 <= start <= log.high_watermark:
         raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)

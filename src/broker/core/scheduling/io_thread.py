@@ -15,9 +15,9 @@ _T = TypeVar("_T")
 class IoThread:
     """Runs blocking work outside the event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "broker-io") -> None:
         """Create the executor; the thread starts with its first work."""
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="broker-io")
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     async def run(self, work: Callable[[], _T]) -> _T:
         """Run work in the thread; return its result or raise its exception."""

@@ -12,6 +12,7 @@ from broker.core.topics.topic import INTERNAL_TOPICS, Topic
 from broker.model import limits
 from broker.model.config import Config
 from broker.model.errors import ConfigError, ErrorCode, RequestError
+from broker.model.settings import EVENT_SOURCING
 from broker.model.topic_config import TopicConfig
 
 DEFAULT = -1  # Kafka's value for the broker's default: partitions, replication factor
@@ -99,6 +100,9 @@ def check_new_partitions(topic: Topic, new: NewPartitions) -> None:
     if topic.is_internal:  # keys are hashed to partitions by their number
         text = f"the partitions of '{topic.name}' are as many as at its creation"
         raise RequestError(ErrorCode.INVALID_REQUEST, text)
+    if topic.config.has_streams:  # and streams to partitions by their key
+        text = f"the streams of '{topic.name}' are distributed over its partitions"
+        raise RequestError(ErrorCode.INVALID_PARTITIONS, text)
     existing = len(topic.logs)
     if new.total <= existing:
         raise RequestError(
@@ -120,6 +124,28 @@ def check_durability(name: str, config: TopicConfig) -> None:
     if name in INTERNAL_TOPICS and not config.is_group_commit:
         text = f"polylog.durability of '{name}' is group-commit, always"
         raise RequestError(ErrorCode.INVALID_CONFIG, text)
+
+
+def check_streams(name: str, present: TopicConfig, config: TopicConfig) -> None:
+    """Refuse to give streams to a topic that exists, or to take them away.
+
+    Records that are there are no events, and whatever removes or writes records could change
+    streams meanwhile.
+    """
+    if present.has_streams != config.has_streams:
+        text = f"'{name}' exists: only a new topic is given {EVENT_SOURCING}, for good"
+        raise RequestError(ErrorCode.INVALID_CONFIG, text)
+
+
+def check_may_write(topic: Topic) -> None:
+    """Refuse records of clients in a topic whose records are written by their own commands."""
+    if topic.is_internal:
+        raise RequestError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic.name}' belongs to the broker"
+        )
+    if topic.config.has_streams:
+        text = f"'{topic.name}' has streams: only their own commands append events, with a version"
+        raise RequestError(ErrorCode.POLICY_VIOLATION, text)
 
 
 def without_null(config: Mapping[str, str | None]) -> dict[str, str]:

@@ -227,6 +227,7 @@ class Topics:
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
         rules.check_durability(name, config)
+        rules.check_streams(name, present, config)
         return config
 
     async def alter_config(self, topic: Topic, change: ConfigChange) -> None:

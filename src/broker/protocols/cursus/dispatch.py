@@ -7,7 +7,7 @@ from typing import Final
 from broker._native.protocols.cursus import protocol as native
 from broker._native.protocols.cursus.batch import CursusBatch
 from broker._native.protocols.cursus.login import CursusGate
-from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS, SPREADS_KEYS
+from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS, HAS_STREAMS, SPREADS_KEYS
 from broker.core import access
 from broker.core.broker import Broker
 from broker.core.forwarding import ElsewhereError, learn
@@ -24,7 +24,7 @@ from broker.protocols.cursus.connections import ConnectionState, address_of, sta
 from broker.protocols.cursus.errors import RefusedError, of_request
 from broker.protocols.cursus.forwarding import forwarded
 from broker.protocols.cursus.grammar import BLANKS, decoded, encoded, keyword_of, parse
-from broker.protocols.cursus.handlers import produce
+from broker.protocols.cursus.handlers import event_streams, produce
 from broker.protocols.cursus.login import LoginGate
 from broker.protocols.cursus.named_producers.tables import NamedProducers
 from broker.protocols.cursus.protocol_state import ProtocolState
@@ -34,7 +34,8 @@ from broker.protocols.cursus.settings import HASH_KEY, IDEMPOTENT, PARTITIONER, 
 from broker.protocols.cursus.table import ENTRIES, FORMS
 
 _log = logging.getLogger(__name__)
-_NOT_LEADER: Final = b"ERROR: NOT_LEADER "
+_NOT_LEADER: Final = b"NOT_LEADER LEADER_IS "  # in a text, and in the JSON of READ_STREAM
+_HEAD_BYTES: Final = 40
 _DISK_FAILED: Final = RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
@@ -51,7 +52,8 @@ class Cursus(WireProtocol):
 
     def native_protocol(self, config: Config) -> native.Cursus:
         """Make its native path, which shares the round robin of partitions with `handle`."""
-        cursus = native.Cursus(self, self._state.turns, state_of)
+        streams = self._state.event_streams.native
+        cursus = native.Cursus(self, self._state.turns, state_of, streams)
         login_bytes_max = config.integer("sasl.server.max.receive.size")
         cursus.guard_with(CursusGate(LoginGate(self), frame_bytes_max=login_bytes_max))
         return cursus
@@ -64,17 +66,27 @@ class Cursus(WireProtocol):
             flags |= HAS_NAMED_PRODUCERS
         if config.text(PARTITIONER) != HASH_KEY:
             flags |= SPREADS_KEYS
+        if config.has_streams:
+            flags |= HAS_STREAMS
         return flags
 
     def attach(self, broker: Broker, files: SmallFiles) -> Additions:  # noqa: ARG002 (see WireProtocol)
-        """Keep the sequences of producers, which are made from the records of idempotent topics."""
+        """Keep the sequences of producers, and the streams: both are made from records."""
         producers = self._state.named_producers = NamedProducers(
             broker.clock,
             broker.io_thread,
             lambda: broker.config.integer("producer.id.expiration.ms"),
             broker.recompression.run,
         )
-        return Additions(topic_deleted=producers.forget_topic, derived_state=(producers,))
+        streams = self._state.event_streams
+
+        def topic_deleted(name: str) -> None:
+            producers.forget_topic(name)
+            streams.forget_topic(name)
+
+        return Additions(
+            services=(streams,), topic_deleted=topic_deleted, derived_state=(producers, streams)
+        )
 
     def handle(
         self,
@@ -108,7 +120,7 @@ async def _answer(body: bytes, session: Session, state: ProtocolState) -> Immedi
 async def _answer_in_cluster(body: bytes, session: Session, state: ProtocolState) -> Immediate:
     """Let a client wait that gets NOT_LEADER: some ask again at once, a few times or for ever."""
     answer = await _answer(body, session, state)
-    if isinstance(answer, bytes) and answer.startswith(_NOT_LEADER):
+    if isinstance(answer, bytes) and _NOT_LEADER in answer[:_HEAD_BYTES]:
         await asyncio.sleep(CURSUS_NOT_LEADER_SECONDS)
     return answer
 
@@ -148,7 +160,7 @@ async def _command(
         except ElsewhereError as elsewhere:
             answer = await _relayed(request, elsewhere)
     except RefusedError as error:
-        return _refused(error, connection)
+        refusal = error
     except RequestError as error:
         refusal = of_request(error, address_of(session), "command_failed")
     except (StorageError, CodecError) as error:
@@ -159,6 +171,8 @@ async def _command(
         raise PeerError(f"{command.keyword} failed in the broker") from error
     else:
         return encoded(answer) if isinstance(answer, str) else answer
+    if command.keyword == "READ_STREAM":
+        return event_streams.refusal(refusal)
     return _refused(refusal, connection)
 
 
@@ -177,6 +191,8 @@ async def _relayed(request: Request, elsewhere: ElsewhereError) -> Immediate:
         unreachable=elsewhere.unreachable,
         wait_seconds=wait_ms / 1000,
     )
+    if command.keyword == "READ_STREAM":
+        return event_streams.relayed(answer)
     if command.keyword == "PUBLISH":
         return produce.relayed_publish(command, answer, request.connection)
     return answer

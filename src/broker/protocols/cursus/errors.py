@@ -46,6 +46,8 @@ _CLASSES: Final[dict[str, frozenset[str]]] = {
             "offset_regression",
             "producer_reinitialization_required",
             "topic_not_assigned_to_group",
+            "version_conflict",
+            "snapshot_version_exceeds_stream",
             "group_full",
             "group_in_use",
             "transaction_aborted",

@@ -5,10 +5,11 @@
     retention_bytes    retention.bytes     0: the broker's default
     idempotent         polylog.cursus.idempotent
     partitioner        polylog.cursus.partitioner
+    event_sourcing     polylog.event.sourcing, and what that needs; only for a new topic
 
 `replication_factor` is no setting: it is the number of replicas of a new topic.
 
-Access policies are ACLs (topic_access.py). Event sourcing has no commands here: it is refused.
+Access policies are ACLs (topic_access.py).
 """
 
 from typing import Final
@@ -17,6 +18,8 @@ from broker.core.session import Session
 from broker.core.topics.rules import DEFAULT
 from broker.core.topics.topic import Topic
 from broker.model.own_config import Alteration, AlterOp
+from broker.model.settings import EVENT_SOURCING
+from broker.model.topic_config import STREAM_SETTINGS
 from broker.protocols.cursus import topic_access
 from broker.protocols.cursus.errors import RefusedError
 from broker.protocols.cursus.grammar import Command, integer
@@ -31,9 +34,12 @@ _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 _CLEANUP: Final = ("delete", "compact")
 
 
-def alterations(command: Command) -> list[Alteration]:
-    """Return the settings that a CREATE changes; raise RefusedError for invalid parameters."""
-    _check_unsupported(command)
+def alterations(command: Command, topic: Topic | None) -> list[Alteration]:
+    """Return the settings that a CREATE changes, of a topic if it exists.
+
+    Raises RefusedError for invalid parameters.
+    """
+    has_streams = _has_streams(command, topic)
     changes = [
         *_cleanup(command),
         *_retention(command, "retention_hours", _RETENTION_MS, _MS_PER_HOUR),
@@ -47,7 +53,32 @@ def alterations(command: Command) -> list[Alteration]:
         if partitioner not in PARTITIONERS:
             raise RefusedError("invalid_topic_policy", partitioner=partitioner)
         changes.append(Alteration(PARTITIONER, AlterOp.SET, partitioner))
+    if has_streams:
+        return _of_streams(changes, is_new=topic is None)
     return changes
+
+
+def _has_streams(command: Command, topic: Topic | None) -> bool:
+    """Return whether the topic has streams, or will have them."""
+    has = topic is not None and topic.config.has_streams
+    if not command.get("event_sourcing"):
+        return has
+    asked = _flag(command, "event_sourcing")
+    if topic is not None and asked != has:
+        raise _unsupported("event_sourcing", "it is decided when a topic is created")
+    return asked
+
+
+def _of_streams(changes: list[Alteration], *, is_new: bool) -> list[Alteration]:
+    """Return the changes of a topic with streams; refuse those that would remove events."""
+    kept = [each for each in changes if each.name not in STREAM_SETTINGS]
+    for each in changes:
+        if each.op is AlterOp.SET and each.text != STREAM_SETTINGS.get(each.name, each.text):
+            raise _unsupported(each.name, "a stream keeps all of its events")
+    if is_new:
+        own = {EVENT_SOURCING: "true", **STREAM_SETTINGS}
+        kept += [Alteration(name, AlterOp.SET, text) for name, text in own.items()]
+    return kept
 
 
 def replication_factor(command: Command) -> int:
@@ -66,11 +97,6 @@ def _flag(command: Command, name: str) -> bool:
     if value is None:
         raise RefusedError(f"invalid_{name}", value=command.get(name))
     return value
-
-
-def _check_unsupported(command: Command) -> None:
-    if command.get("event_sourcing") and _flag(command, "event_sourcing"):
-        raise _unsupported("event_sourcing", "event sourcing is not supported")
 
 
 def _unsupported(policy: str, text: str) -> Exception:

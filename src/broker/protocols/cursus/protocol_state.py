@@ -5,6 +5,7 @@ from typing import Final
 
 from broker._native.protocols.cursus.publish import RoundRobin
 from broker.model.identifiers import random_below
+from broker.protocols.cursus.event_streams.tables import EventStreams
 from broker.protocols.cursus.named_producers.tables import NamedProducers
 from broker.protocols.cursus.staged import Transactions
 from broker.protocols.cursus.streams import Streams
@@ -18,15 +19,17 @@ class ProtocolState:
 
     Attributes:
         named_producers: set when the protocol is attached to a broker.
+        event_streams: streams of events.
     """
 
-    __slots__ = ("_below", "named_producers", "streams", "transactions", "turns")
+    __slots__ = ("_below", "event_streams", "named_producers", "streams", "transactions", "turns")
 
     named_producers: NamedProducers
 
     def __init__(self, below: Callable[[int], int] = random_below) -> None:
         """Start empty; `below(n)` returns a random integer from 0 to n - 1."""
         self._below = below
+        self.event_streams = EventStreams()
         self.turns = RoundRobin()
         self.streams = Streams()
         self.transactions = Transactions()

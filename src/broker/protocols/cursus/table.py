@@ -14,6 +14,7 @@ from broker.protocols.cursus.handlers import (
     between,
     commits,
     consume,
+    event_streams,
     groups,
     offsets,
     patterns,
@@ -150,16 +151,16 @@ COMMANDS: Final[dict[str, Entry]] = {
     ),
     # event sourcing
     "APPEND_STREAM": Entry(
-        protocol.need_event_sourcing,
+        event_streams.append_event,
         named("topic key version event_type schema_version metadata producerId", has_message=True),
         (_WRITE,),
     ),
-    "READ_STREAM": Entry(protocol.read_event_stream, named("topic key from_version"), (_READ,)),
-    "STREAM_VERSION": Entry(protocol.need_event_sourcing, named("topic key"), (_DESCRIBE,)),
+    "READ_STREAM": Entry(event_streams.read, named("topic key from_version limit"), (_READ,)),
+    "STREAM_VERSION": Entry(event_streams.version_of, named("topic key"), (_DESCRIBE,)),
     "SAVE_SNAPSHOT": Entry(
-        protocol.need_event_sourcing, named("topic key version", has_message=True), (_WRITE,)
+        event_streams.save_snapshot, named("topic key version", has_message=True), (_WRITE,)
     ),
-    "READ_SNAPSHOT": Entry(protocol.need_event_sourcing, named("topic key"), (_READ,)),
+    "READ_SNAPSHOT": Entry(event_streams.read_snapshot, named("topic key"), (_READ,)),
     # the protocol, and a cluster
     "PROTOCOL_INFO": Entry(protocol.info, BARE),
     "NEGOTIATE": Entry(protocol.negotiate, named("version features require_features")),

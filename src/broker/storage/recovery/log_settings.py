@@ -71,10 +71,12 @@ def throttled(partition: int, config: TopicConfig) -> Throttled:
 def is_plain(topic: str, config: TopicConfig) -> bool:
     """Return whether batches are stored as they were sent, so that the native path may append them.
 
-    Where records need keys, the native path checks them, too.
+    Where records need keys, the native path checks them, too. Where they are events of streams, it
+    has no part: their protocol's own path appends them.
     """
     return (
         config.text("message.timestamp.type") == "CreateTime"
         and config.text("compression.type") == _PRODUCERS_OWN
         and not topic.startswith("__")
+        and not config.has_streams
     )

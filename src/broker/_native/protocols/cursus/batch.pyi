@@ -10,6 +10,7 @@ EVENT_TYPE: bytes
 SCHEMA_VERSION: bytes
 AGGREGATE_VERSION: bytes
 METADATA: bytes
+SNAPSHOT_VERSION: bytes
 
 @final
 class CursusBatch:

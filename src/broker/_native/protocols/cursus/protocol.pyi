@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Self, final
 
 from broker._native.protocols.cursus.publish import RoundRobin
+from broker._native.protocols.cursus.stream_heads import StreamTables
 from broker._native.wire.connection import NativeProtocol
 
 @final
@@ -11,4 +12,5 @@ class Cursus(NativeProtocol):
         fallback: object,
         round_robin: RoundRobin | None = None,
         state_of: Callable[..., object] | None = None,
+        streams: StreamTables | None = None,
     ) -> Self: ...

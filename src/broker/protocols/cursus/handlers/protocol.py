@@ -1,4 +1,4 @@
-"""PROTOCOL_INFO, NEGOTIATE, AUTH, FIND_COORDINATOR, the cluster; event sourcing is refused."""
+"""PROTOCOL_INFO, NEGOTIATE, AUTH, FIND_COORDINATOR, the cluster."""
 
 import json
 from typing import Final
@@ -15,6 +15,7 @@ from broker.protocols.cursus.requests import Request, check_partition
 VERSION: Final = 1
 STRUCTURED_ERRORS: Final = "structured_errors_v1"
 FEATURES: Final = (
+    "event_sourcing_v1",
     "idempotent_producer_v1",
     "offset_resume_v1",
     "stream_control_v1",
@@ -151,13 +152,3 @@ async def elect_leader(request: Request) -> str:
         f" leader={after.leader} leader_epoch={after.leader_epoch}"
         f" changed={'true' if is_changed else 'false'}"
     )
-
-
-async def need_event_sourcing(request: Request) -> str:
-    """Refuse a command of event sourcing."""
-    raise RefusedError("event_sourcing_not_enabled", topic=request.command.get("topic"))
-
-
-async def read_event_stream(_: Request) -> str:
-    """Refuse to read an event stream, in the format of its response."""
-    return '{"error": "event_sourcing_not_enabled", "status": "ERROR"}'

@@ -44,10 +44,10 @@ async def create(request: Request) -> str:
         raise RefusedError("missing_topic", expected=_USAGE)
     _check_name(name)
     count = _partitions(command.get("partitions"))
-    changes, factor = alterations(command), replication_factor(command)
     wanted_access = topic_access.asked(command, name)
     topic_access.check(request.session, command, wanted_access)
     topic = request.broker.topics.get(name)
+    changes, factor = alterations(command, topic), replication_factor(command)
     if topic is None:
         permissions.check_creation(request.session, command.keyword, name)
     else:
@@ -105,6 +105,7 @@ async def _create(request: Request, new: NewTopic, changes: list[Alteration]) ->
         topic = topics.get(new.name)  # another client may have created it meanwhile
         if topic is None or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
+        changes = alterations(request.command, topic)
         _check_change(request, topic, new.partitions, changes)
         return await _change(request, topic, new.partitions, changes)
 

@@ -30,6 +30,7 @@ from broker.core.security.acls import Operation, ResourceType
 from broker.core.security.audit import AUDIT_TOPIC
 from broker.core.session import Session
 from broker.core.topics.lookup import led_log
+from broker.core.topics.rules import check_may_write
 from broker.core.topics.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import BROKERS_CLIENT_ID
@@ -133,9 +134,8 @@ def _batch(request: "_Request", session: Session, place: Place, records: bytes |
         topic = access.topic_of_id(session, Operation.WRITE, place.topic_id)
     else:
         topic = access.topic_named(session, Operation.WRITE, place.name)
-    if topic.is_internal and not _may_write_internal(request, session, topic):
-        text = f"'{topic.name}' belongs to the broker"
-        raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+    if not (topic.is_internal and _may_write_internal(request, session, topic)):
+        check_may_write(topic)
     return Batch(topic, led_log(topic, place.partition), records)
 
 

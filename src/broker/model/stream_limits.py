@@ -1,0 +1,29 @@
+"""The limits of streams of events, which are in logs and in the files of their partitions."""
+
+from typing import Final
+
+from broker.model.limits import KIB, MIB
+
+EVENT_KEY_BYTES_MAX: Final = 1 * KIB
+SNAPSHOT_BYTES_MAX: Final = 1 * MIB  # quoted for JSON in one piece: 1 to 2 ms
+EVENTS_PER_ANSWER_MAX: Final = 100_000  # as a batch of the protocol
+EVENTS_READ_PER_STEP: Final = 250
+# Memory for all partitions of a broker together: the versions that are known, and the events that
+# are in no file yet. Above the second, appends wait until some have been written.
+STREAM_VERSIONS_BYTES_MAX: Final = 20 * MIB
+EVENTS_RECENT_BYTES_MAX: Final = 16 * MIB
+# A file is written once so many events have come, and with each checkpoint.
+EVENTS_RECENT_MAX: Final = 4_000
+EVENTS_WRITTEN_PER_STATEMENT: Final = 2_000  # of which the thread makes a text: 1 ms
+STREAM_FILES_OPEN_MAX: Final = 16
+STREAM_FILE_CACHE_BYTES: Final = 1 * MIB  # of SQLite, of each open file
+STREAM_OFFSETS_PER_STATEMENT: Final = 10_000
+STREAMS_LOOKED_UP_PER_STATEMENT: Final = 1_000
+# A request waits for so long for the streams of a partition to be loaded, then it is told to retry.
+STREAMS_LOAD_WAIT_SECONDS: Final = 3.0
+# How often files are looked at that have to be written, and how often all are, or followed.
+STREAM_FILES_LOOK_SECONDS: Final = 0.1
+STREAM_FILES_WRITE_SECONDS: Final = 2.0
+STREAM_REPLICAS_WAIT_MS: Final = 2_000  # as of named producers
+STREAM_VERSIONS_FORGOTTEN: Final = 1_000  # at a time, when others need their memory
+EVENTS_LOADED_PER_STEP: Final = 100  # decoded one by one: 10 us each
