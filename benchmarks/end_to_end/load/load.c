@@ -36,6 +36,7 @@ static const struct {
     {"rustlog", load_rustlog, "produce in RustLog's binary form, pipelined or not"},
     {"rustlog-fetch", load_rustlog_fetch, "partitions repeatedly in RustLog's binary form"},
     {"cursus", load_cursus, "one frame of Cursus repeatedly, pipelined or not"},
+    {"cursus-events", load_cursus_events, "events for Cursus's streams, one at a time"},
     {"cursus-stream", load_cursus_stream, "partitions repeatedly by Cursus's STREAM"},
     {"latency", load_latency, "single records at a constant rate, end to end to a consumer"},
     {"lines", load_lines, "one line of V1 repeatedly, pipelined or not"},

@@ -24,6 +24,7 @@ int64_t load_fetch(const struct options *options);
 int64_t load_rustlog(const struct options *options);
 int64_t load_rustlog_fetch(const struct options *options);
 int64_t load_cursus(const struct options *options);
+int64_t load_cursus_events(const struct options *options);
 int64_t load_cursus_stream(const struct options *options);
 int64_t load_latency(const struct options *options);
 int64_t load_lines(const struct options *options);

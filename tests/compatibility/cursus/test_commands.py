@@ -28,8 +28,8 @@ COMMANDS = (
     "ELECT_LEADER,EXIT"
 )
 FEATURES = (
-    "idempotent_producer_v1,offset_resume_v1,stream_control_v1,structured_errors_v1,"
-    "topic_compaction_v1"
+    "event_sourcing_v1,idempotent_producer_v1,offset_resume_v1,stream_control_v1,"
+    "structured_errors_v1,topic_compaction_v1"
 )
 
 
@@ -114,14 +114,12 @@ def configs_of(wire: WireClient, topic: str) -> dict[str, str]:
             "ERROR: distribution_required command=ELECT_LEADER",
         ),
         ("FIND_COORDINATOR", "ERROR: missing_coordinator_key command=FIND_COORDINATOR"),
-        ("APPEND_STREAM topic=t key=k", "ERROR: event_sourcing_not_enabled topic=t"),
-        ("STREAM_VERSION topic=t key=k", "ERROR: event_sourcing_not_enabled topic=t"),
-        ("SAVE_SNAPSHOT topic=t key=k", "ERROR: event_sourcing_not_enabled topic=t"),
-        ("READ_SNAPSHOT topic=t key=k", "ERROR: event_sourcing_not_enabled topic=t"),
-        (
-            "READ_STREAM topic=t key=k",
-            '{"error": "event_sourcing_not_enabled", "status": "ERROR"}',
-        ),
+        ("APPEND_STREAM key=k", "ERROR: missing_topic command=APPEND_STREAM"),
+        ("APPEND_STREAM topic=t key=k", "ERROR: topic_not_found topic=t"),
+        ("STREAM_VERSION topic=t key=k", "ERROR: topic_not_found topic=t"),
+        ("SAVE_SNAPSHOT topic=t key=k", "ERROR: topic_not_found topic=t"),
+        ("READ_SNAPSHOT topic=t key=k", "ERROR: topic_not_found topic=t"),
+        ("READ_STREAM topic=t key=k", '{"error":"topic_not_found topic=t","status":"ERROR"}'),
         ("FROB a b", 'ERROR: unknown_command command="FROB a b"'),
         ("CREATE a b c d", 'ERROR: unknown_command command="CREATE a b c d"'),
     ],
@@ -320,10 +318,7 @@ def test_a_topic_policy_is_stored_as_the_topics_configuration(
                 ' which need it"'
             ),
         ),
-        (
-            "topic=t event_sourcing=true",
-            f'{UNSUPPORTED} policy=event_sourcing reason="event sourcing is not supported"',
-        ),
+        ("topic=t event_sourcing=maybe", "invalid_event_sourcing value=maybe"),
         (
             "topic=bad/x",
             f'invalid_topic_name topic="bad/x" reason="{NAME_RULE}"',

@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS, SPREADS_KEYS
+from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS, HAS_STREAMS, SPREADS_KEYS
 from broker.model.config import load
-from broker.model.topic_config import TopicConfig
+from broker.model.topic_config import STREAM_SETTINGS, TopicConfig
 from broker.protocols import log_flags
 
 
@@ -18,6 +18,7 @@ from broker.protocols import log_flags
             {"polylog.cursus.idempotent": "true", "polylog.cursus.partitioner": "round_robin"},
             HAS_NAMED_PRODUCERS | SPREADS_KEYS,
         ),
+        ({"polylog.event.sourcing": "true", **STREAM_SETTINGS}, HAS_STREAMS),
     ],
 )
 def test_the_settings_of_cursus_are_flags_of_a_log(altered: dict[str, str], flags: int) -> None:
