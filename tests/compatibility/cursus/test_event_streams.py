@@ -298,7 +298,7 @@ def test_nobody_else_writes_to_a_topic_with_streams(
     answer = client.answer(f"PUBLISH topic={store.topic} key=k producerId=p message=x")
     assert b"has streams" in answer
     with LineClient(broker.address) as line:
-        assert "has streams" in line.command(f"PRODUCE {store.topic} x")
+        assert "has streams" in line.command(f"PRODUCE {store.topic} k:x")
 
     assert payloads(store, "k") == [b"e1"]
     assert len(stored(wire, store.topic, place)) == 1

@@ -39,14 +39,12 @@ from broker._native.wire.plain_append cimport PLAIN_DONE, built_append, log_take
 from broker._native.wire.reply_slot cimport slot_free, slot_new
 
 from broker.model import limits
-from broker.model.stream_limits import EVENTS_RECENT_BYTES_MAX
 
 cdef enum:
     ANSWER_MAX = 128              # three numbers and their names
     WORD_SIZE = 14                # the keyword and the blank after it
 
 cdef size_t BODY_BYTES_MAX = limits.CURSUS_FAST_BATCH_BYTES_MAX
-cdef int64_t RECENT_BYTES_MAX = EVENTS_RECENT_BYTES_MAX
 cdef PlainBatch batch             # used within one call only
 
 # A parsed APPEND_STREAM.
@@ -139,7 +137,7 @@ cdef ReplySlot* cursus_append(
     if log is None or not log.protocol_flags & LOG_HAS_STREAMS or not log_takes(log):
         return NULL
     heads = tables.find(log)
-    if heads is None or tables.recent_bytes >= RECENT_BYTES_MAX:
+    if heads is None or tables.recent_bytes >= tables.recent_bytes_max:
         return NULL
     key = PyBytes_FromStringAndSize(<const char*>event.record.key.data, event.record.key.size)
     version = heads.versions.get(key)

@@ -6,6 +6,7 @@ from broker._native.log.partition_log cimport PartitionLog
 cdef class StreamTables:
     cdef dict by_log                      # PartitionLog -> StreamHeads
     cdef readonly int64_t recent_bytes    # of the events that are in no file yet
+    cdef readonly int64_t recent_bytes_max  # above it appends wait until some are written
     cdef readonly int64_t known_bytes     # of the versions that are kept
 
     cdef StreamHeads find(self, PartitionLog log)

@@ -10,7 +10,7 @@ one has reserved, whoever sends it. Both are only right in the leader epoch that
 
 cimport cython
 from cpython.bytes cimport PyBytes_GET_SIZE
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 
 from broker._native.log.partition_log cimport PartitionLog
 
@@ -26,12 +26,14 @@ cdef class StreamTables:
 
     Attributes:
         recent_bytes: what the events take that are in no file yet.
+        recent_bytes_max: above it appends wait until some have been written.
         known_bytes: what the versions take that are kept.
     """
 
-    def __cinit__(self):
+    def __cinit__(self, int64_t recent_bytes_max=INT64_MAX):
         """Begin without any."""
         self.by_log = {}
+        self.recent_bytes_max = recent_bytes_max
 
     cdef StreamHeads find(self, PartitionLog log):
         """Return the streams of a log in its present epoch, or None."""

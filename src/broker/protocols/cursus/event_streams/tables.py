@@ -246,7 +246,7 @@ class EventStreams(Service):
 
     def __init__(self) -> None:
         """Begin without any; the first use of a partition makes its table."""
-        self.native = StreamTables()
+        self.native = StreamTables(EVENTS_RECENT_BYTES_MAX)
         self._tables: dict[Log, _Table] = {}
         self._thread = IoThread("broker-streams")
         self._files = StreamFiles()
@@ -275,7 +275,7 @@ class EventStreams(Service):
 
     async def make_room(self) -> None:
         """Wait until there is memory for another event that is in no file yet."""
-        while self.native.recent_bytes >= EVENTS_RECENT_BYTES_MAX:
+        while self.native.recent_bytes >= self.native.recent_bytes_max:
             tables = [each for each in self._tables.values() if each.streams is not None]
             largest = max(tables, key=_recent_bytes, default=None)
             if largest is None or _recent_bytes(largest) == 0:
