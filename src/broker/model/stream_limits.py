@@ -12,13 +12,14 @@ EVENTS_READ_PER_STEP: Final = 250
 # are in no file yet. Above the second, appends wait until some have been written.
 STREAM_VERSIONS_BYTES_MAX: Final = 12 * MIB
 EVENTS_RECENT_BYTES_MAX: Final = 16 * MIB
-# A file is written once so many events have come, and every few seconds. Many at once share pages: of
-# 1,000,000 streams, 4,000 events that are written together take three times as long, each. A start
-# after a crash reads them from the log, in 0.2 s.
+# A file is written once so many events have come, and every few seconds. Many at once share pages:
+# with 1,000,000 streams each of 4,000 takes twice as long. After a crash a start reads them from
+# the log, in 0.2 s.
 EVENTS_RECENT_MAX: Final = 20_000
 EVENTS_WRITTEN_PER_STATEMENT: Final = 2_000  # of which the thread makes a text: 1 ms
 STREAM_FILES_OPEN_MAX: Final = 16
 STREAM_FILE_CACHE_BYTES: Final = 2 * MIB  # of SQLite, of each open file
+STREAM_FILE_LOG_PAGES: Final = 8_000  # of 4 KiB: SQLite's log of changes, before they are moved
 STREAM_OFFSETS_PER_STATEMENT: Final = 10_000
 STREAMS_LOOKED_UP_PER_STATEMENT: Final = 1_000
 # A request waits for so long for the streams of a partition to be loaded, then it is told to retry.

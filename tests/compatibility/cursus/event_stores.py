@@ -1,8 +1,7 @@
 """What the event stores of Cursus's clients send, and how they read answers.
 
 Python's, as its package sends it: one connection that is kept, each command in an envelope without
-a topic; a NOT_LEADER is followed, and a topic that is not there yet asked for again. Java's and Go's
-send the same commands.
+a topic; a NOT_LEADER is followed. Java's and Go's send the same commands.
 """
 
 import json
@@ -73,9 +72,7 @@ class EventStore:
         fields = dict(part.split("=", 1) for part in answer.split()[1:])
         return Appended(int(fields["version"]), int(fields["offset"]), int(fields["partition"]))
 
-    def append_command(
-        self, key: str, version: int, payload: str, metadata: str = ""
-    ) -> str:
+    def append_command(self, key: str, version: int, payload: str, metadata: str = "") -> str:
         """Return the text of an append."""
         more = f" metadata={metadata}" if metadata else ""
         return (
@@ -125,13 +122,13 @@ class EventStore:
         return found["version"], found["payload"]
 
     def _ask(self, command: str) -> str:
+        answer = self.connection.ask(envelope(command))
         for _ in range(RETRIES):
+            if "NOT_LEADER LEADER_IS" not in answer:
+                break
+            self._address = answer.split("LEADER_IS", 1)[1].split()[0]
+            self.close()
             answer = self.connection.ask(envelope(command))
-            if "NOT_LEADER LEADER_IS" in answer:
-                self._address = answer.split("LEADER_IS", 1)[1].split()[0]
-                self.close()
-                continue
-            break
         if not answer.startswith("OK"):
             raise RefusedError(answer)
         return answer

@@ -93,8 +93,7 @@ def test_of_appends_at_once_one_gets_each_version(broker: Broker, store: EventSt
                 payload = f"{name}-{version + 1}"
                 try:
                     own.append("hot", version + 1, payload)
-                except RefusedError as error:
-                    assert "version_conflict" in str(error)
+                except RefusedError:
                     version = own.version("hot")
                 else:
                     version += 1
@@ -218,7 +217,7 @@ def test_a_stream_that_does_not_fit_into_a_frame_is_read_in_parts(store: EventSt
     for version in range(1, 4):
         store.append("large", version, large)
 
-    with pytest.raises(RefusedError, match="stream_too_long reason=.*read it in parts"):
+    with pytest.raises(RefusedError, match=r"stream_too_long reason=.*read it in parts"):
         store.read("large")
 
     assert len(payloads(store, "large", 1, limit=9)) == 2

@@ -13,7 +13,7 @@ from tests.support.cursus_client import CursusClient, envelope
 
 StartBroker = Callable[..., BrokerProcess]
 KEYS = 40
-CYCLES = 3
+CYCLES = 2
 FILE = "event-streams.db"
 TOPIC = "orders"
 
@@ -48,9 +48,9 @@ def append_all(address: str, versions: dict[str, int], count: int) -> None:
     with EventStore(address, TOPIC) as store:
         for _ in range(count):
             appends = []
-            for key in versions:
-                versions[key] += 1
-                appends.append((key, versions[key]))
+            for key, version in versions.items():
+                versions[key] = version + 1
+                appends.append((key, version + 1))
             append(store.connection, store, appends)
             for _ in appends:
                 assert (store.connection.frame() or b"").startswith(b"OK version=")
@@ -103,10 +103,7 @@ def removed(path: Path) -> None:
     path.unlink()
 
 
-@pytest.mark.parametrize("harm", [damaged, garbage, empty, removed], ids=lambda each: each.__name__)
-def test_the_file_of_streams_is_made_anew_from_the_log(
-    start_broker: StartBroker, harm: Callable[[Path], None]
-) -> None:
+def test_the_file_of_streams_is_made_anew_from_the_log(start_broker: StartBroker) -> None:
     broker = start_broker()
     with EventStore(broker.address, TOPIC) as store:
         store.create(1)
@@ -114,17 +111,18 @@ def test_the_file_of_streams_is_made_anew_from_the_log(
     append_all(broker.address, versions, 20)
     with EventStore(broker.address, TOPIC) as store:
         store.save_snapshot("key1", 7, "seven")
-    broker.stop()
-    harm(broker.data_dir / f"{TOPIC}-0" / FILE)
+    for harm in (damaged, garbage, empty, removed):
+        broker.stop()
+        harm(broker.data_dir / f"{TOPIC}-0" / FILE)
 
-    broker.start()
+        broker.start()
 
-    with EventStore(broker.address, TOPIC) as store:
-        assert store.read_snapshot("key1") == (7, "seven")
-        assert store.read("key1", 8).snapshot is None
-        assert store.read("key1", 7).snapshot == (7, "seven")
-    del versions["key1"]  # its snapshot takes the place of its first events
-    assert_whole(broker.address, versions)
+        with EventStore(broker.address, TOPIC) as store:
+            assert store.read_snapshot("key1") == (7, "seven"), harm
+            assert store.read("key1", 8).snapshot is None
+            assert store.read("key1", 7).snapshot == (7, "seven")
+        # Of key1 the snapshot takes the place of its first events.
+        assert_whole(broker.address, {key: versions[key] for key in versions if key != "key1"})
 
 
 def test_a_file_of_streams_may_be_of_any_age_or_of_another_partition(

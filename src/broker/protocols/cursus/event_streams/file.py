@@ -21,13 +21,14 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from broker._native.kernel import file_ops
 from broker.model.errors import StorageError
 from broker.model.stream_limits import (
     EVENTS_WRITTEN_PER_STATEMENT,
     STREAM_FILE_CACHE_BYTES,
+    STREAM_FILE_LOG_PAGES,
     STREAM_FILES_OPEN_MAX,
 )
 
@@ -126,6 +127,7 @@ class StreamFile:
             "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;"
             " PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 0;"
             f" PRAGMA cache_size = -{STREAM_FILE_CACHE_BYTES >> 10};"
+            f" PRAGMA wal_autocheckpoint = {STREAM_FILE_LOG_PAGES};"
         )
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         if version == 0:
@@ -184,9 +186,9 @@ class StreamFile:
         row = self._row(_SNAPSHOT, (_text(key),))
         return Snapshot(*row) if row else None
 
-    def _row(self, statement: str, values: tuple[object, ...]) -> tuple[object, ...]:
+    def _row(self, statement: str, values: tuple[object, ...]) -> tuple[Any, ...]:
         try:
-            row: tuple[object, ...] | None = self._connection.execute(statement, values).fetchone()
+            row: tuple[Any, ...] | None = self._connection.execute(statement, values).fetchone()
         except sqlite3.DatabaseError as error:
             raise self._failure(error) from error
         return row or ()

@@ -177,12 +177,11 @@ class Streams:
         version = await self.version(key)
         readable = self.durable_version(key, version)
         end = self.log.high_watermark
-        later = [
-            (events[0] + place, offset)
-            for events in (self.filing.get(key), self.heads.recent.get(key))
-            for place, offset in enumerate(events or ())
-            if place > 0 and offset < end
-        ]
+        later: list[tuple[int, int]] = []  # versions and offsets of what may be in no file yet
+        for events in (self.filing.get(key), self.heads.recent.get(key)):
+            if events is not None:
+                numbered = enumerate(events[1:], events[0] + 1)
+                later += [(each, offset) for each, offset in numbered if offset < end]
         newest = await self.snapshot(key)
         if newest is not None and newest.version >= first_version:
             first_version = newest.version + 1
