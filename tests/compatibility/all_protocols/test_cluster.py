@@ -15,6 +15,8 @@ from typing import NamedTuple
 import pytest
 
 from broker.protocols.v1.handlers.produce import partition_of
+from tests.compatibility.cursus.event_stores import EventStore
+from tests.compatibility.cursus.event_stores import RefusedError as StoreError
 from tests.compatibility.cursus.members import JavaMember
 from tests.compatibility.cursus.sdks import JavaProducer, PythonProducer, java_polls
 from tests.compatibility.cursus.streams import JavaConsumer, PythonConsumer, StreamingConsumer
@@ -544,3 +546,30 @@ def test_a_cursus_member_commits_of_a_pattern_what_its_broker_leads(
             offset = client.ask(f"FETCH_OFFSET topic={name} partition=0 group={group}")
             assert offset == f"OK offset={0 if name in left else 2}"
         assert consumed() == sorted(2 * [each.encode() for each in left])
+
+
+def test_an_event_store_has_the_streams_of_all_partitions_through_one_broker(
+    entrance: Entrance, topic: str
+) -> None:
+    address, ids = entrance
+    keys = [f"order-{number}" for number in range(4 * PARTITIONS)]
+    with EventStore(address, topic) as store:
+        store.create(PARTITIONS)
+        assert len(set(_metadata(address, topic))) == len(ids)
+        for version in (1, 2, 3):
+            for key in keys:
+                assert store.append(key, version, f"{key}-{version}").version == version
+        for key in keys:
+            with pytest.raises(StoreError, match="version_conflict current=3 expected=3"):
+                store.append(key, 3, "again")
+            assert store.version(key) == 3
+            assert [each.payload for each in store.read(key, 2).events] == [
+                f"{key}-2".encode(),
+                f"{key}-3".encode(),
+            ]
+            store.save_snapshot(key, 2, key)
+            assert store.read_snapshot(key) == (2, key)
+            snapshot, events = store.read(key)
+            assert (snapshot, len(events)) == ((2, key), 1)
+            with pytest.raises(StoreError, match="invalid_from_version"):
+                store.read(key, 1 << 63)

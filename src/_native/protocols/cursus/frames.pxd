@@ -47,6 +47,7 @@ cdef class CursusFrame:
     cdef bint is_committed
     cdef bint has_streams             # records of snapshots are left out
     cdef uint64_t version             # of the last event
+    cdef int64_t event_size           # of the batch that it was in
     cdef bint has_aborted             # `aborted` has been read for the slice
     cdef AbortedList aborted
     cdef bytes decompressed           # that the records are in; None: they are in the page
@@ -59,7 +60,7 @@ cdef class CursusFrame:
     cdef FrameStatus put(self, const RecordFields* fields, int64_t offset) noexcept
     cdef FrameStatus put_event(
         self, PartitionLog log, int64_t offset, uint64_t version, int64_t end,
-        bint is_dense) noexcept
+        bint is_near) noexcept
     cdef FrameStatus take_event(self, int64_t offset, uint64_t version) noexcept
     cdef bint hold(self, bytes batch, bytes decompressed, int64_t offset) noexcept
     cdef FrameStatus step_over(self, int64_t next_offset) noexcept

@@ -65,7 +65,8 @@ from broker.model import limits
 
 cdef enum:
     PREFIX_SIZE = 7           # of "cursus.", with which Cursus's own headers begin
-    EVENTS_AHEAD = 8          # that are near: then many are read at once
+    EVENTS_AHEAD = 8
+    NEAR_BYTES = 16 * 1024    # between two events: as dear to read over as to look up the next one
 
 cdef int64_t READ_BYTES = limits.CURSUS_READ_BYTES_PER_STEP
 cdef int64_t EVENTS_READ_BYTES = 64 * 1024
@@ -337,13 +338,13 @@ cdef class CursusFrame:
 
     cdef FrameStatus put_event(
             self, PartitionLog log, int64_t offset, uint64_t version, int64_t end,
-            bint is_dense) noexcept:
-        """Add one event; `is_dense`: the next ones are near."""
+            bint is_near) noexcept:
+        """Add one event; `is_near`: so are the next ones, which are read with it."""
         cdef PageStatus status
         if not self.page_start <= offset < self.slice_end:
             page_trim(&page, 2 * <size_t>READ_BYTES)
             status = page_read(
-                &page, log, offset, end, EVENTS_READ_BYTES if is_dense else 1, INT64_MAX)
+                &page, log, offset, end, EVENTS_READ_BYTES if is_near else 1, INT64_MAX)
             self.page_start = offset
             self.slice_end = page.next_offset
             self.batches = page.batches
@@ -444,16 +445,20 @@ cdef class CursusFrame:
         "offline". A batch must begin at the end.
         """
         cdef Py_ssize_t i, ahead
+        cdef int64_t distance
         cdef FrameStatus status = FRAME_OPEN
         self.left = 0
         self.decompressed = None
         self.has_streams = False  # a snapshot is no event: its version is 0
         self.page_start = self.slice_end = -1
+        self.event_size = BATCH_HEADER_SIZE
         for i in range(start, stop):
             ahead = min(i + EVENTS_AHEAD, len(offsets) - 1)
+            distance = offsets[ahead] - offsets[i]
             status = self.put_event(
                 log, offsets[i], <uint64_t>(version + i - start), end,
-                i < ahead and offsets[ahead] - offsets[i] <= 2 * (ahead - i))
+                0 < distance * self.event_size <= NEAR_BYTES * (ahead - i))
+            self.event_size = self.info.size
             if status != FRAME_OPEN:
                 return name_of(status), i
         return name_of(status), stop
