@@ -79,6 +79,7 @@ class Cursus(WireProtocol):
             broker.recompression.run,
         )
         streams = self._state.event_streams
+        broker.topics.when_lost(streams.lost)
 
         def topic_deleted(name: str) -> None:
             producers.forget_topic(name)

@@ -208,7 +208,7 @@ class StreamFiles:
         try:
             return work(self._of(folder))
         except DamagedFileError as error:
-            _log.warning("file removed, it is made anew from the log: %s", error)
+            _log.warning("damaged file of streams: folder=%s error=%s", folder, error)
             self.remove(folder)
             raise
 

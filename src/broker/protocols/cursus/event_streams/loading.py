@@ -26,6 +26,15 @@ class Part(NamedTuple):
     end: int
 
 
+class _Found(NamedTuple):
+    """A record of a stream."""
+
+    key: bytes
+    offset: int
+    version: int  # of an event; 0: it is a snapshot
+    snapshot_version: int
+
+
 async def parts(log: Log, start: int, end: int) -> AsyncIterator[Part]:
     """Yield the parts of a log from an offset up to an end, at which a batch begins.
 
@@ -36,15 +45,26 @@ async def parts(log: Log, start: int, end: int) -> AsyncIterator[Part]:
     part = Part({}, {}, start)
     count = 0
     async for header, batch in _batches(log, start, end):
-        try:
-            count += _take(part, header, batch)
-        except UNREADABLE as error:
-            offset = header.base_offset
-            _log.warning("batch not read for its streams: offset=%d error=%s", offset, error)
-        if count >= EVENTS_RECENT_MAX:
-            yield part._replace(end=header.last_offset + 1)
-            part, count = Part({}, {}, start), 0
+        for found in _read(header, batch):
+            if count >= EVENTS_RECENT_MAX or not _follows(part, found):
+                yield part._replace(end=header.base_offset)
+                part, count = Part({}, {}, start), 0
+            _add(part, found)
+            count += 1
     yield part._replace(end=end)
+
+
+def _follows(part: Part, found: _Found) -> bool:
+    """Return whether an event is the next one of its stream in a part, or the first."""
+    events = part.events.get(found.key)
+    return found.version == 0 or events is None or events[0] + len(events) == found.version
+
+
+def _add(part: Part, found: _Found) -> None:
+    if found.version == 0:
+        part.snapshots[found.key] = Snapshot(found.snapshot_version, found.offset)
+    else:
+        part.events.setdefault(found.key, [found.version - 1]).append(found.offset)
 
 
 async def _batches(log: Log, offset: int, end: int) -> AsyncIterator[tuple[BatchHeader, bytes]]:
@@ -63,29 +83,23 @@ async def _batches(log: Log, offset: int, end: int) -> AsyncIterator[tuple[Batch
         await next_step()
 
 
-def _take(part: Part, header: BatchHeader, batch: bytes) -> int:
-    """Add what a batch has; return how many records that are."""
+def _read(header: BatchHeader, batch: bytes) -> list[_Found]:
+    """Return the events and snapshots of a batch."""
     if is_control(header):
-        return 0
-    count = 0
-    for record in records(batch):
-        headers = dict(record.headers)
-        key = record.key
-        if key is None:
-            continue
-        version = _number(headers.get(AGGREGATE_VERSION))
-        snapshot_version = _number(headers.get(SNAPSHOT_VERSION))
-        if snapshot_version:
-            part.snapshots[bytes(key)] = Snapshot(snapshot_version, record.offset)
-        elif version:
-            events = part.events.setdefault(bytes(key), [version - 1])
-            if events[0] + len(events) != version:
-                text = "event out of order: key=%r version=%d offset=%d follows=%d"
-                _log.warning(text, key, version, record.offset, events[0] + len(events) - 1)
-                continue
-            events.append(record.offset)
-        count += 1
-    return count
+        return []
+    found = []
+    try:
+        for record in records(batch):
+            headers = dict(record.headers)
+            version = _number(headers.get(AGGREGATE_VERSION))
+            snapshot_version = _number(headers.get(SNAPSHOT_VERSION))
+            if record.key is not None and (version or snapshot_version):
+                key = bytes(record.key)
+                found.append(_Found(key, record.offset, version, snapshot_version))
+    except UNREADABLE as error:
+        offset = header.base_offset
+        _log.warning("batch not read for its streams: offset=%d error=%s", offset, error)
+    return found
 
 
 def _number(value: bytes | None) -> int:

@@ -317,6 +317,12 @@ class EventStreams(Service):
         for topic, log in places:
             await self._cover(self._table(topic, log))
 
+    def lost(self, name: str, partition: int) -> None:
+        """Close the file of a partition that this broker leads no more."""
+        for table in [each for each in self._tables.values() if each.topic.name == name]:
+            if table.log.partition == partition:
+                self._drop(table)
+
     def forget_topic(self, name: str) -> None:
         """Drop the tables of a deleted topic."""
         for table in [each for each in self._tables.values() if each.topic.name == name]:
@@ -428,7 +434,7 @@ class EventStreams(Service):
             or (start > 0 and covered.epoch != epoch_at(log, start - 1))
         ):
             if start > 0:
-                _log.warning("another log, streams are read anew: folder=%s", folder)
+                _log.warning("streams of another log: folder=%s", folder)
             await self._thread.run(partial(self._files.begin_anew, folder, topic_id))
             start = 0
         if start < end:
@@ -464,6 +470,8 @@ class EventStreams(Service):
     async def _file(
         self, table: _Table, events: Events, snapshots: dict[bytes, Snapshot], end: int
     ) -> None:
+        if self._tables.get(table.log) is not table:  # another process may have the file now
+            raise StorageError(f"{table.log.folder}: another broker leads it by now")
         epoch = epoch_at(table.log, end - 1) if end > 0 else -1
         await self.in_file(
             Path(table.log.folder), lambda file: file.write(events, snapshots, end, epoch)
