@@ -14,7 +14,7 @@ cdef class StreamTables:
 
 cdef class StreamHeads:
     cdef StreamTables tables
-    cdef readonly int64_t epoch           # of the log, in which this is so; -1: it is not any more
+    cdef readonly int64_t epoch           # of the log, in which this is so
     cdef readonly dict versions           # key -> the version of its stream
     cdef readonly dict recent             # key -> [the version before them, offset, offset...]
     cdef readonly int64_t recent_bytes

@@ -10,9 +10,11 @@ one has reserved, whoever sends it. Both are only right in the leader epoch that
 
 cimport cython
 from cpython.bytes cimport PyBytes_GET_SIZE
-from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t
 
 from broker._native.log.partition_log cimport PartitionLog
+
+ENDED = INT64_MIN             # no epoch of a log
 
 cdef enum:
     KNOWN_BYTES = 170         # of a version besides its key: bytes, int, the entry of the dict
@@ -58,7 +60,7 @@ cdef class StreamTables:
         """Forget the streams of a log."""
         cdef StreamHeads heads = self.by_log.pop(log, None)
         if heads is not None:
-            heads.epoch = -1
+            heads.epoch = ENDED
             heads.forget_versions(len(heads.versions))
             self.release(heads.take_recent()[1])
 
@@ -80,7 +82,7 @@ cdef class StreamHeads:
     """The streams of one partition.
 
     Attributes:
-        epoch: the leader epoch of its log in which this is so; -1: it is not any more.
+        epoch: the leader epoch of its log in which this is so; ENDED: it is not any more.
         versions: of the streams that are known now, by key.
         recent: by key, the version before them and the offsets of the events in no file yet.
         recent_bytes: what `recent` takes.
@@ -116,7 +118,7 @@ cdef class StreamHeads:
             self.versions[key] = version
             self.keep(key, version, offset)
         except MemoryError:
-            self.epoch = -1
+            self.epoch = ENDED
 
     cdef int keep(self, bytes key, object version, object offset) except -1:
         cdef list events = self.recent.get(key)

@@ -321,3 +321,69 @@ def test_a_read_that_fails_on_the_disk_takes_the_log_offline(logs: Logs, log: Pa
 def test_a_topic_name_too_long_for_a_frame_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 65535"):
         CursusFrame(bytes(65_536), 0, is_original=False, bytes_max=1, records_max=1)
+
+
+# ---- events of streams ---------------------------------------------------------------------------
+
+
+def events_of(logs: Logs, log: PartitionLog, count: int, others: int, size: int) -> list[int]:
+    """Append events of one stream, and others after each; return the offsets of the first."""
+    offsets = []
+    for version in range(1, count + 1):
+        headers = [(b"cursus.aggregate_version", b"%d" % version)]
+        offsets.append(put(logs, log, batch_of([(b"k", b"%d" % version, headers)], NOW_MS)))
+        for _ in range(others):
+            put(logs, log, batch_of([(b"o", b"x" * size, [])], NOW_MS))
+    return offsets
+
+
+@pytest.mark.parametrize(("others", "size"), [(0, 0), (3, 10), (3, 3_000), (1, 80_000)])
+def test_events_are_read_wherever_they_are(
+    logs: Logs, log: PartitionLog, others: int, size: int
+) -> None:
+    offsets = events_of(logs, log, 40, others, size)
+    frame = CursusFrame(b"t", 0, is_original=False, bytes_max=FRAME_MAX, records_max=MANY)
+    end = log.high_watermark
+
+    assert frame.read_events(log, offsets, 1, end, 0, 25) == ("open", 25)
+    assert frame.read_events(log, offsets, 26, end, 25, 40) == ("open", 40)
+
+    found = read_batch(frame.take()).messages
+    assert [(each.offset, each.aggregate_version) for each in found] == [
+        (offset, version) for version, offset in enumerate(offsets, 1)
+    ]
+    assert [each.payload for each in found] == [b"%d" % version for version in range(1, 41)]
+
+
+def test_another_event_than_the_expected_one_is_unreadable(logs: Logs, log: PartitionLog) -> None:
+    offsets = events_of(logs, log, 5, 1, 10)
+    end = log.high_watermark
+    frame = CursusFrame(b"t", 0, is_original=False, bytes_max=FRAME_MAX, records_max=MANY)
+
+    assert frame.read_events(log, offsets, 2, end, 0, 5) == ("unreadable", 0)
+    wrong = [*offsets[:3], offsets[3] + 1]
+    assert frame.read_events(log, wrong, 1, end, 0, 4) == ("unreadable", 3)
+    assert frame.read_events(log, [end + 5], 1, end, 0, 1)[0] in {"out of range", "unreadable"}
+
+
+def test_a_damaged_event_is_unreadable(logs: Logs, log: PartitionLog) -> None:
+    offsets = events_of(logs, log, 5, 0, 0)
+    [file] = logs.folder().glob("*.log")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    frame = CursusFrame(b"t", 0, is_original=False, bytes_max=FRAME_MAX, records_max=MANY)
+
+    status, place = frame.read_events(log, offsets, 1, log.high_watermark, 0, 5)
+
+    assert (status, place) == ("unreadable", 2)
+
+
+def test_a_frame_of_events_is_full_at_its_limits(logs: Logs, log: PartitionLog) -> None:
+    offsets = events_of(logs, log, 5, 0, 0)
+    end = log.high_watermark
+    few = CursusFrame(b"t", 0, is_original=False, bytes_max=FRAME_MAX, records_max=3)
+    small = CursusFrame(b"t", 0, is_original=False, bytes_max=150, records_max=MANY)
+
+    assert few.read_events(log, offsets, 1, end, 0, 5) == ("full", 3)
+    assert small.read_events(log, offsets, 1, end, 0, 5) == ("full", 2)

@@ -4,6 +4,8 @@ from broker._native.log.partition_log import PartitionLog
 
 __pyx_capi__: dict[str, object]  # what stream_heads.pxd declares
 
+ENDED: int
+
 @final
 class StreamTables:
     def __new__(cls, recent_bytes_max: int = ...) -> Self: ...

@@ -64,8 +64,8 @@ SELECT json_group_array(
 FROM json_each(?) AS wanted
 """
 _OFFSETS: Final = """
-SELECT json_group_array(offset) FROM (
-    SELECT offset FROM events WHERE key = ? AND version >= ? ORDER BY version LIMIT ?)
+SELECT min(version), max(version), json_group_array(offset) FROM (
+    SELECT version, offset FROM events WHERE key = ? AND version >= ? ORDER BY version LIMIT ?)
 """
 _SNAPSHOT: Final = "SELECT version, offset FROM snapshots WHERE key = ?"
 _T = TypeVar("_T")
@@ -176,9 +176,15 @@ class StreamFile:
         return [version or 0 for version in json.loads(found)]
 
     def offsets(self, key: bytes, first_version: int, count_max: int) -> list[int]:
-        """Return the offsets of a stream's events from a version on."""
-        [found] = self._row(_OFFSETS, (_text(key), first_version, count_max))
+        """Return the offsets of a stream's events from a version on.
+
+        Raises StorageError if one is missing between two others, or before them.
+        """
+        values = (_text(key), first_version, count_max)
+        first, last, found = self._row(_OFFSETS, values)
         offsets: list[int] = json.loads(found)
+        if offsets and (first, last) != (first_version, first_version + len(offsets) - 1):
+            raise StorageError(f"{self._path}: a version of a stream is missing")
         return offsets
 
     def snapshot(self, key: bytes) -> Snapshot | None:
