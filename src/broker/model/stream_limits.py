@@ -29,4 +29,4 @@ STREAM_FILES_LOOK_SECONDS: Final = 0.1
 STREAM_FILES_WRITE_SECONDS: Final = 2.0
 STREAM_REPLICAS_WAIT_MS: Final = 2_000  # as of named producers
 STREAM_VERSIONS_FORGOTTEN: Final = 1_000  # at a time, when others need their memory
-EVENTS_LOADED_PER_STEP: Final = 100  # decoded one by one: 10 us each
+STREAMS_LOADED_BYTES_PER_STEP: Final = 32 * KIB  # of small events, 3 us each: 1 ms

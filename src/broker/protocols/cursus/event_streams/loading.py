@@ -1,18 +1,16 @@
 """Reads the events and snapshots of a log."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import NamedTuple
 
 from broker._native.protocols.cursus.batch import AGGREGATE_VERSION, SNAPSHOT_VERSION
 from broker.codec.columns import records
-from broker.codec.control_records import is_control
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.logs.log import Log
 from broker.core.logs.reading import UNREADABLE
 from broker.core.scheduling.steps import next_step
-from broker.model.limits import READ_BYTES_PER_STEP
-from broker.model.stream_limits import EVENTS_LOADED_PER_STEP, EVENTS_RECENT_MAX
+from broker.model.stream_limits import EVENTS_RECENT_MAX, STREAMS_LOADED_BYTES_PER_STEP
 from broker.protocols.cursus.event_streams.file import Snapshot
 
 _log = logging.getLogger(__name__)
@@ -44,10 +42,10 @@ async def parts(log: Log, start: int, end: int) -> AsyncIterator[Part]:
     """
     part = Part({}, {}, start)
     count = 0
-    async for header, batch in _batches(log, start, end):
-        for found in _read(header, batch):
+    async for data in _runs(log, start, end):
+        for found in _read(data):
             if count >= EVENTS_RECENT_MAX or not _follows(part, found):
-                yield part._replace(end=header.base_offset)
+                yield part._replace(end=found.offset)
                 part, count = Part({}, {}, start), 0
             _add(part, found)
             count += 1
@@ -67,39 +65,43 @@ def _add(part: Part, found: _Found) -> None:
         part.events.setdefault(found.key, [found.version - 1]).append(found.offset)
 
 
-async def _batches(log: Log, offset: int, end: int) -> AsyncIterator[tuple[BatchHeader, bytes]]:
-    taken = 0
+async def _runs(log: Log, offset: int, end: int) -> AsyncIterator[bytes]:
+    """Yield batches, a few at a time."""
     while (offset := max(offset, log.log_start_offset)) < end:
-        data = log.read(offset, READ_BYTES_PER_STEP, True, end)
+        data = log.read(offset, STREAMS_LOADED_BYTES_PER_STEP, True, end)
         headers = list(scan_headers(data))
         if not headers:
             return
-        for header in headers:
-            yield header, data[header.position : header.position + header.size]
-            taken += 1
-            if taken % EVENTS_LOADED_PER_STEP == 0:
-                await next_step()
+        yield data
         offset = headers[-1].last_offset + 1
         await next_step()
 
 
-def _read(header: BatchHeader, batch: bytes) -> list[_Found]:
-    """Return the events and snapshots of a batch."""
-    if is_control(header):
-        return []
-    found = []
+def _read(data: bytes) -> list[_Found]:
+    """Return the events and snapshots of batches."""
     try:
-        for record in records(batch):
-            headers = dict(record.headers)
-            version = _number(headers.get(AGGREGATE_VERSION))
-            snapshot_version = _number(headers.get(SNAPSHOT_VERSION))
-            if record.key is not None and (version or snapshot_version):
-                key = bytes(record.key)
-                found.append(_Found(key, record.offset, version, snapshot_version))
+        return list(_found(data))
+    except UNREADABLE:
+        return [found for header in scan_headers(data) for found in _readable(header, data)]
+
+
+def _readable(header: BatchHeader, data: bytes) -> list[_Found]:
+    """Return those of one batch, if it can be read."""
+    try:
+        return list(_found(data[header.position : header.position + header.size]))
     except UNREADABLE as error:
         offset = header.base_offset
         _log.warning("batch not read for its streams: offset=%d error=%s", offset, error)
-    return found
+        return []
+
+
+def _found(data: bytes) -> Iterator[_Found]:
+    for record in records(data):
+        headers = dict(record.headers)
+        version = _number(headers.get(AGGREGATE_VERSION))
+        snapshot_version = _number(headers.get(SNAPSHOT_VERSION))
+        if record.key is not None and (version or snapshot_version):
+            yield _Found(bytes(record.key), record.offset, version, snapshot_version)
 
 
 def _number(value: bytes | None) -> int:
