@@ -312,8 +312,19 @@ def _rustlog_rows() -> list[Row]:
     return [*produce, *fetch]
 
 
+EVENT_TOPIC = (
+    "polylog.event.sourcing=true",
+    "cleanup.policy=delete",
+    "retention.ms=-1",
+    "retention.bytes=-1",
+    "compression.type=producer",
+    "message.timestamp.type=CreateTime",
+    "polylog.durability=group-commit",
+)
+
+
 def _cursus_rows() -> list[Row]:
-    """Return rows of PUBLISH, batches, CONSUME of 1,000 records, and STREAM of 1 KB messages."""
+    """Return rows of PUBLISH, batches, events, CONSUME of 1,000 records, and STREAM."""
     publish = "PUBLISH topic=@ producerId=load key=key message=" + "x" * 100
     loads: tuple[tuple[str, Options, float], ...] = (
         ("publish", {"connections": 10, "requests": 60_000, "line": publish}, 12),
@@ -324,6 +335,19 @@ def _cursus_rows() -> list[Row]:
         Row(f"cursus-{name}", "cursus", options, _per_request(limit), floor=Floor.NONE)
         for name, options, limit in loads
     ]
+    events = Row(
+        "cursus-events",
+        "cursus-events",
+        {"connections": 64, "requests": 100_000, "records": 10, "value-bytes": 100},
+        (
+            Figure("requests_per_s", "acked/s", (Goal(30_000, at_least=True),)),
+            *_per_request(24),
+        ),
+        partitions=4,
+        topic_config=EVENT_TOPIC,
+        pinned=False,
+        floor=Floor.NONE,
+    )
     consume = Row(
         "cursus-consume",
         "cursus",
@@ -347,7 +371,7 @@ def _cursus_rows() -> list[Row]:
         )
         for kilobytes in (16, 256)
     ]
-    return [*writes, consume, *streams]
+    return [*writes, events, consume, *streams]
 
 
 ROWS = (

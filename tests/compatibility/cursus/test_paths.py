@@ -1,9 +1,10 @@
 """The native path for Cursus does the same as the Python path.
 
-A batch in an envelope takes the Python path, a bare one the native path; a PUBLISH in lower case
-takes the Python path.
+A batch in an envelope takes the Python path, a bare one the native path; a PUBLISH or APPEND_STREAM
+in lower case takes the Python path.
 """
 
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -204,3 +205,38 @@ def test_native_and_python_paths_refuse_a_publish_without_a_key_to_a_compacted_t
 
     assert all(each.startswith("ERROR: ") for each in answers("partition=0"))
     assert all(each.startswith('{"status":"OK"') for each in answers("key=k"))
+
+
+KEYS = st.sampled_from(["k", "K", 'q"', "é", "x" * 1024, "x" * 1025])
+VERSIONS = st.sampled_from(["1", "2", "3", "4", "0", "-1", "01", "x", "", "9223372036854775808"])
+WORDS = st.sampled_from(["", "a", "x" * 255, "x" * 256, "=", "é"])
+SCHEMAS = st.sampled_from(["", "0", "1", "4294967295", "4294967296", "x"])
+APPENDS = st.lists(
+    st.tuples(KEYS, VERSIONS, WORDS, SCHEMAS, WORDS, st.sampled_from(["", "m", " a b "])),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(appends=APPENDS)
+def test_native_and_python_paths_append_the_same_events(
+    cursus: CursusClient, wire: WireClient, appends: list[tuple[str, ...]]
+) -> None:
+    def sent(keyword: str) -> tuple[list[str], list[object]]:
+        topic = f"events-{uuid.uuid4().hex[:8]}"
+        cursus.ask(f"CREATE topic={topic} partitions=1 event_sourcing=true")
+        cursus.ask(f"{keyword} topic={topic} key=k version=1 message=known")
+        answers = [
+            cursus.ask(
+                f"{keyword} topic={topic} key={key} version={version} event_type={event_type}"
+                f" schema_version={schema} metadata={metadata} message={message}"
+            )
+            for key, version, event_type, schema, metadata, message in appends
+        ]
+        stored = records(wire_requests.fetch(wire, topic, 0, 0))
+        return answers, [(each.offset, each.key, each.value, each.headers) for each in stored]
+
+    assert sent("APPEND_STREAM") == sent("append_stream")
