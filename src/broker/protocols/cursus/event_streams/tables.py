@@ -228,7 +228,7 @@ class Streams:
 class _Table:
     """A partition: what is known of it as a leader, and the work on its file."""
 
-    __slots__ = ("loading", "lock", "log", "streams", "topic")
+    __slots__ = ("file_end", "loading", "lock", "log", "streams", "topic")
 
     def __init__(self, topic: Topic, log: Log) -> None:
         self.topic = topic
@@ -236,6 +236,7 @@ class _Table:
         self.lock = asyncio.Lock()  # of whoever loads or writes
         self.streams: Streams | None = None
         self.loading: asyncio.Future[None] | None = None
+        self.file_end = -1  # up to where its file covers the log; -1: not known
 
 
 class EventStreams(Service):
@@ -341,7 +342,7 @@ class EventStreams(Service):
             if is_due:
                 followed = loop.time()
             for table in self._tables.values():
-                if (is_due or _is_full(table)) and not table.lock.locked():
+                if _is_full(table) or (is_due and _is_behind(table)):
                     self._tasks.begin(self._cover_later(table))
 
     async def stop(self) -> None:
@@ -362,6 +363,9 @@ class EventStreams(Service):
             self._is_used.set()
         return table
 
+    def _has(self, table: _Table) -> bool:
+        return self._tables.get(table.log) is table
+
     def _drop(self, table: _Table) -> None:
         del self._tables[table.log]
         self.native.end(cast("PartitionLog", table.log))
@@ -373,7 +377,8 @@ class EventStreams(Service):
     async def _loaded(self, table: _Table) -> None:
         try:
             async with table.lock:
-                await self._lead(table)
+                if self._has(table):
+                    await self._lead(table)
         except (StorageError, CodecError) as error:
             _log.warning("streams not loaded: folder=%s error=%s", table.log.folder, error)
 
@@ -391,7 +396,7 @@ class EventStreams(Service):
             if not await _is_durable(log, end):
                 return
             await self._catch_up(table, end)
-        if log.is_follower or log.known_epoch != epoch or table is not self._tables.get(log):
+        if log.is_follower or log.known_epoch != epoch or not self._has(table):
             return
         heads = self.native.begin(cast("PartitionLog", log), epoch)
         table.streams = Streams(self, log, heads)
@@ -399,17 +404,19 @@ class EventStreams(Service):
     async def _cover(self, table: _Table) -> None:
         """Make a file cover what is durable; what cannot be awaited is left to the next time."""
         log = cast("PartitionLog", table.log)
-        if not log.is_in_service:
-            if log.is_deleted or log.is_offline:
-                self._drop(table)
-            return
         async with table.lock:
-            if log.is_follower:
+            if not self._has(table):
+                return
+            if not log.is_in_service:
+                if not log.is_loading:
+                    self._drop(table)
+            elif log.is_follower:
                 if table.streams is not None:
                     table.streams = None
                     self.native.end(log)
-                if await wait_synced(log, log.high_watermark):
-                    await self._catch_up(table, log.high_watermark)
+                end = log.high_watermark
+                if await wait_synced(log, end):
+                    await self._catch_up(table, end)
             elif table.streams is None or not table.streams.is_present:
                 if log.high_watermark >= log.log_end_offset:
                     await self._lead(table)
@@ -440,6 +447,7 @@ class EventStreams(Service):
         if start < end:
             async for part in loading.parts(log, start, end):
                 await self._file(table, part.events, part.snapshots, part.end)
+        table.file_end = max(start, end)
 
     async def _write(self, table: _Table) -> None:
         """Write what is recent to the file, once it is durable."""
@@ -453,12 +461,14 @@ class EventStreams(Service):
         streams.filing, size = heads.take_recent()
         streams.filing_snapshots, streams.snapshots = streams.snapshots, {}
         try:
-            while not await _is_durable(log, end):
+            while not await _is_durable(log, end) or not streams.is_present:
                 if not streams.is_present or not log.is_led or log.is_offline:
-                    # What is in no file yet is read from the log when it is led again.
+                    # What is in no file yet is read from the log when it is led again: there may
+                    # be other records at these offsets by now.
                     raise StorageError(f"{log.folder}: it failed before its streams were written")
             await self._file(table, streams.filing, streams.filing_snapshots, end)
             streams.filed += 1
+            table.file_end = end
         except BaseException:
             table.streams = None
             self.native.end(cast("PartitionLog", log))
@@ -470,7 +480,7 @@ class EventStreams(Service):
     async def _file(
         self, table: _Table, events: Events, snapshots: dict[bytes, Snapshot], end: int
     ) -> None:
-        if self._tables.get(table.log) is not table:  # another process may have the file now
+        if not self._has(table):  # another process may have the file now
             raise StorageError(f"{table.log.folder}: another broker leads it by now")
         epoch = epoch_at(table.log, end - 1) if end > 0 else -1
         await self.in_file(
@@ -482,9 +492,14 @@ def _recent_bytes(table: _Table) -> int:
     return 0 if table.streams is None else table.streams.heads.recent_bytes
 
 
+def _is_behind(table: _Table) -> bool:
+    """Whether a file does not cover all that is durable, as far as that is known."""
+    return not table.lock.locked() and table.file_end < table.log.high_watermark
+
+
 def _is_full(table: _Table) -> bool:
     streams = table.streams
-    if streams is None:
+    if streams is None or table.lock.locked():
         return False
     return max(streams.heads.recent_count, len(streams.snapshots)) >= EVENTS_RECENT_MAX
 
