@@ -12,7 +12,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.cursus_client import CursusClient, envelope
 
 StartBroker = Callable[..., BrokerProcess]
-KEYS = 40
+KEYS = 16
 CYCLES = 2
 FILE = "event-streams.db"
 TOPIC = "orders"

@@ -2,8 +2,6 @@ from typing import Self, final
 
 from broker._native.log.partition_log import PartitionLog
 
-__pyx_capi__: dict[str, object]  # what stream_heads.pxd declares
-
 ENDED: int
 
 @final
