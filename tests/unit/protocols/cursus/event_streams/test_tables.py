@@ -17,6 +17,7 @@ from broker.protocols.cursus.event_streams import tables
 from broker.protocols.cursus.event_streams.file import FILE_NAME, Snapshot, StreamFile
 from broker.protocols.cursus.event_streams.tables import EventStreams, Streams
 from tests.support.native_log import NOW_MS, TOPIC_ID, Logs
+from tests.support.native_replica import LEADER, lead
 
 MANY = 1000
 
@@ -262,3 +263,52 @@ def test_a_log_that_fails_before_its_streams_are_filed_is_not_served(
         await owner.stop()
 
     partition.run(failed())
+
+
+def test_streams_of_another_epoch_are_read_anew(partition: Partition) -> None:
+    lead(partition.log, epoch=1, isr=[LEADER])
+
+    async def led_again() -> None:
+        owner = EventStreams()
+        streams = await owner.of(partition.topic, partition.log)
+        partition.append(streams, b"k", 1)
+        streams.heads.know(b"k", 7)  # as if another leader had cut events off
+        lead(partition.log, epoch=2, isr=[LEADER])
+        partition.write(b"k", 2)
+
+        assert not streams.is_present
+        again = await owner.of(partition.topic, partition.log)
+        assert again is not streams
+        assert await again.version(b"k") == 2
+        assert (await again.find(b"k", 1, MANY)).offsets == [0, 1]
+        await owner.stop()
+
+    partition.run(led_again())
+
+
+def test_events_of_another_epoch_are_not_filed(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lead(partition.log, epoch=1, isr=[LEADER])
+
+    async def lost() -> None:
+        owner = EventStreams()
+        streams = await owner.of(partition.topic, partition.log)
+        partition.append(streams, b"k", 1)
+        durable = tables._is_durable
+
+        async def slow(log: Any, end: int) -> bool:
+            found = await durable(log, end)
+            if streams.filing:
+                lead(partition.log, epoch=2, isr=[LEADER])
+            return found
+
+        monkeypatch.setattr(tables, "_is_durable", slow)
+        with pytest.raises(StorageError, match="failed before its streams were written"):
+            await owner.cover(partition.places)
+        monkeypatch.undo()
+        assert owner.native.recent_bytes == 0
+        assert await (await owner.of(partition.topic, partition.log)).version(b"k") == 1
+        await owner.stop()
+
+    partition.run(lost())
