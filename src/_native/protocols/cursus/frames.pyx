@@ -440,11 +440,12 @@ cdef class CursusFrame:
             Py_ssize_t start, Py_ssize_t stop):
         """Add the events at offsets[start:stop], ascending; the first of them has this version.
 
-        Return the status and the index of the first that was not added: "open" for all of them,
-        else "full", "too large", "unreadable" (it is damaged, or another one), "out of range" or
-        "offline". A batch must begin at the end.
+        Return the status and the index of the first that was not added: "open" for all of them, or
+        for as many as one read has bytes, else "full", "too large", "unreadable" (it is damaged, or
+        another one), "out of range" or "offline". A batch must begin at the end.
         """
         cdef Py_ssize_t i, ahead
+        cdef size_t size_max = self.out.size + <size_t>READ_BYTES
         cdef int64_t distance
         cdef FrameStatus status = FRAME_OPEN
         self.left = 0
@@ -459,6 +460,8 @@ cdef class CursusFrame:
                 log, offsets[i], <uint64_t>(version + i - start), end,
                 0 < distance * self.event_size <= NEAR_BYTES * (ahead - i))
             self.event_size = self.info.size
+            if status == FRAME_OPEN and self.out.size >= size_max:
+                return name_of(status), i + 1
             if status != FRAME_OPEN:
                 return name_of(status), i
         return name_of(status), stop

@@ -379,6 +379,20 @@ def test_a_damaged_event_is_unreadable(logs: Logs, log: PartitionLog) -> None:
     assert (status, place) == ("unreadable", 2)
 
 
+def test_large_events_are_read_in_several_steps(logs: Logs, log: PartitionLog) -> None:
+    large = READ_BYTES // 2
+    for version in range(1, 6):
+        headers = [(b"cursus.aggregate_version", b"%d" % version)]
+        put(logs, log, batch_of([(b"k", bytes(large), headers)], NOW_MS))
+    frame = CursusFrame(b"t", 0, is_original=False, bytes_max=FRAME_MAX, records_max=MANY)
+    end = log.high_watermark
+
+    assert frame.read_events(log, list(range(5)), 1, end, 0, 5) == ("open", 2)
+    assert frame.read_events(log, list(range(5)), 3, end, 2, 5) == ("open", 4)
+    assert frame.read_events(log, list(range(5)), 5, end, 4, 5) == ("open", 5)
+    assert frame.count == 5
+
+
 def test_a_frame_of_events_is_full_at_its_limits(logs: Logs, log: PartitionLog) -> None:
     offsets = events_of(logs, log, 5, 0, 0)
     end = log.high_watermark
