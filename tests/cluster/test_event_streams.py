@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -76,6 +77,9 @@ def test_streams_continue_at_the_next_leader(own_three_brokers: ClusterProcess) 
             "events are appended",
         )
 
+    def leads(broker_id: int) -> bool:
+        return cluster.leaders(1, TOPIC)[0] == broker_id
+
     try:
         for end in (cluster.kill, cluster.drain):
             wait_for_appends()
@@ -88,10 +92,7 @@ def test_streams_continue_at_the_next_leader(own_three_brokers: ClusterProcess) 
         for broker_id in (*cluster.brokers, *cluster.brokers):
             with CursusClient(addresses[0]) as client:
                 client.ask(f"ELECT_LEADER topic={TOPIC} partition=0 broker={broker_id}")
-            wait_until(
-                lambda broker_id=broker_id: cluster.leaders(1, TOPIC)[0] == broker_id,
-                "the broker leads",
-            )
+            wait_until(partial(leads, broker_id), "the broker leads")
             wait_for_appends()
     finally:
         for writer in writers:

@@ -35,7 +35,7 @@ class Served:
         self.log = wire.log(fnv_1a_64(KEY) % partitions)
         self.configure()
         wire.poller.serve_with(
-            {"cursus": Cursus(None, None, self.tables)}, wire.slow.extend, lambda *_: None
+            {"cursus": Cursus(None, streams=self.tables)}, wire.slow.extend, lambda *_: None
         )
         self.client: Client = wire.connect(session)
         self.heads: StreamHeads = self.tables.begin(self.log, self.log.known_epoch)

@@ -19,6 +19,7 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.segment_check import digest_of
 from broker.core.maintenance import compactor_process
 from broker.core.maintenance.cleaner import Cleaner, Settings
+from broker.core.scheduling.child import environment
 from broker.model import limits
 from broker.model.config import load
 from broker.model.errors import StorageError
@@ -443,7 +444,7 @@ def test_the_compactor_dies_with_a_killed_parent_and_holds_no_lock_of_it(
     with subprocess.Popen(
         [sys.executable, "-c", PARENT, json.dumps(job), str(lock)],
         stdout=subprocess.PIPE,
-        env=compactor_process._environment(),
+        env=environment(),
     ) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"begun\n"

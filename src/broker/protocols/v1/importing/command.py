@@ -136,7 +136,9 @@ def _next_steps(report: Report) -> str:
 class _Import:
     """One import of segments and committed offsets."""
 
-    def __init__(self, client: Client, report: Report, options: Mapping[str, int], clock: Clock) -> None:
+    def __init__(
+        self, client: Client, report: Report, options: Mapping[str, int], clock: Clock
+    ) -> None:
         self._client = client
         self._report = report
         self._partition_count = options["partitions"]  # of topics that are created
