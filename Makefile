@@ -63,10 +63,10 @@ $(VENV)/.check: $(VENV)/.bench
 # as long to compile them as to collect them.
 test test-quick: export PYTHONDONTWRITEBYTECODE :=
 
-# Many tests wait for a process or a session: there is a worker more than there are cores. At most
-# four, because each may hold a Spark session (1 GiB). WORKERS=0: no other process, for a debugger.
+# Many tests wait for a process or a session: there are two workers more than cores. At most four,
+# because each may hold a Spark session (1 GiB). WORKERS=0: no other process, for a debugger.
 CORES := $(shell nproc)
-WORKERS ?= $(shell echo $$(($(CORES) < 4 ? $(CORES) + 1 : 4)))
+WORKERS ?= $(shell echo $$(($(CORES) < 2 ? $(CORES) + 2 : 4)))
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # etcd, for the tests of a cluster's metadata store. Debian's program is taken out of its package,
