@@ -11,7 +11,6 @@ The first option selects one of five:
 Nothing is served before a login, no log changes, and a connection keeps little memory.
 """
 
-import logging
 import socket
 import ssl
 import struct
@@ -197,7 +196,6 @@ def _secured_broker() -> Any:
 _BROKER = _secured_broker()
 _KAFKA_GATE = KafkaLoginGate(Kafka())
 _HTTP = http.PROTOCOL()
-logging.getLogger("broker.core.authentication").setLevel(logging.CRITICAL)  # of each failed login
 _RULES = login_target.RULES._replace(reauthentication_ms=0)
 
 

@@ -6,6 +6,7 @@ libFuzzer comes with atheris, which counts what Python code does; what native co
 by native/edges.c. libFuzzer must be loaded before the modules that count.
 """
 
+import logging
 import os
 import sys
 import traceback
@@ -20,6 +21,7 @@ from tests.fuzz.targets import load
 def main() -> None:
     """Fuzz until libFuzzer ends the process."""
     name = sys.argv.pop(1)
+    logging.disable(logging.CRITICAL)  # a line for each failed login
     with atheris.instrument_imports(include=["broker.codec"]):
         target = load(name)
     forget_imports()

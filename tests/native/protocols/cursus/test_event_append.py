@@ -165,7 +165,8 @@ def test_appends_are_left_to_python_while_there_is_no_memory_for_them(served: Se
 
 
 def test_structured_errors_are_left_to_python(wire: Wire) -> None:
-    served = Served(wire, 3, SimpleNamespace(state=SimpleNamespace(has_structured_errors=True)))
+    state = SimpleNamespace(has_structured_errors=True, leader=None)
+    served = Served(wire, 3, SimpleNamespace(state=state))
     served.heads.know(KEY, 0)
 
     served.assert_left_to_python(APPEND % 1)
