@@ -116,6 +116,7 @@ def test_a_word_that_is_no_command_is_one_line_that_helps(
 
 INTERRUPTED = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a job in the background
 class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
