@@ -84,7 +84,7 @@ def _limit_certificates(context: ssl.SSLContext, where: str) -> None:
     from broker.core.tls.certificate_sizes import limit_certificates  # noqa: PLC0415
 
     if not limit_certificates(context, TLS_CERTIFICATES_BYTES_MAX):
-        _log.warning("%s: OpenSSL takes certificates of clients of up to 100 KiB", where)
+        _log.warning("certificates of clients are not limited: listener=%s", where)
 
 
 def _restrict(context: ssl.SSLContext, settings: Values, where: str) -> None:
