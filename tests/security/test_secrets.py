@@ -103,6 +103,7 @@ def secret_settings(canaries: Canaries, authority: Authority) -> dict[str, str]:
         "ssl.keystore.password": canaries.word(),
         "ssl.truststore.password": canaries.word(),
         "delegation.token.secret.key": canaries.word(),
+        "polylog.otlp.headers": f"x-token={canaries.word()}",
         "sasl.jaas.config": f"{PLAIN_MODULE} required {own};",
         USERS: f"{PLAIN_MODULE} required {own} {users};",
     }
@@ -125,6 +126,8 @@ def running(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]
         "polylog.audit.events": "login,denial,administration,access,question",
         "polylog.audit.key.file": str(audit_key),
         "connection.failed.authentication.delay.ms": "0",
+        "polylog.otlp.endpoint": "http://127.0.0.1:1/v1/metrics",
+        "polylog.otlp.interval.ms": "1000",
     }
     broker = ConfiguredBroker(tmp_path, LISTENERS, settings | more)
     broker.start()
