@@ -92,10 +92,9 @@ class NativeLogs:
 
     async def release(self, log: PartitionLog) -> None:
         """Serve a log no more: finish the writes that it has accepted, and close its files."""
-        await self._loader.until_loaded([log])
-        while log in self._cutting:
-            await self._cutting[log].wait()
+        await self.until_loaded([log])
         await self.leave(log)
+        await self.until_loaded([log])  # a cut may have begun meanwhile
         log.begin_loading()
         if not await self._close(log):
             self._partitions.abandon(log)

@@ -117,6 +117,28 @@ def test_a_log_is_released_after_its_cut(broker: BrokerRun) -> None:
     assert again.log_end_offset == 1
 
 
+def test_a_log_is_released_after_a_cut_that_begins_while_others_leave_it(broker: BrokerRun) -> None:
+    cuts: list[asyncio.Future[None]] = []
+
+    async def scenario(logs: NativeLogs, log: PartitionLog) -> None:
+        async def cut(_log: PartitionLog) -> None:
+            cuts.append(asyncio.ensure_future(logs.truncate(log, 1, EPOCH)))
+            while not log.is_loading:
+                await asyncio.sleep(0)
+
+        logs.before_release(cut)
+        await logs.release(log)
+        assert cuts[0].done(), "the I/O thread has its files"
+        await cuts[0]
+
+    log = with_log(broker, scenario)
+
+    assert log.is_released
+    assert not log.is_offline
+    (again,) = broker.open()
+    assert again.log_end_offset == 1
+
+
 def failing(broker: BrokerRun, monkeypatch: pytest.MonkeyPatch, failure: Exception) -> PartitionLog:
     """Return a log whose cut has failed."""
 

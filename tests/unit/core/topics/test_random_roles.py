@@ -139,6 +139,7 @@ class _Logs(FakePartitionLogs):
     async def release(self, log: Any) -> None:
         await self.until_loaded([log])
         await self.leave(log)
+        await self.until_loaded([log])
         log.is_loading = True
         await self.pause()
         self._close(log)
