@@ -82,6 +82,15 @@ cdef class SyncedLog(SegmentedLog):
             self.turn.dirty.append(self)
             self.turn.request_end()
 
+    def end_loading(self):
+        """Serve the recovered log and wake its watchers; sync the full segments that it has found.
+
+        Under `os` nothing else may do that: what is read all the time is never idle.
+        """
+        AwaitedLog.end_loading(self)
+        if self.unsealed:
+            self.mark_dirty()
+
     # ---- staged batches -------------------------------------------------------------------------
 
     cdef int put(self, Segment segment, const uint8_t* batch, size_t size) noexcept:

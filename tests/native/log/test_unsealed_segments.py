@@ -81,6 +81,25 @@ def test_segments_grown_by_delayed_rolls_are_recovered_after_a_crash(logs: Logs)
     assert log.unsealed_count <= UNSEALED_SEGMENTS_MAX
 
 
+def test_segments_that_a_start_has_found_are_synced_although_nobody_writes(logs: Logs) -> None:
+    """Only what is on the disk is compacted, and a log that is read is never idle."""
+    log = quick(logs)
+    for _ in range(10):
+        appended(log, BATCH)
+    logs.turn.end()
+    log, _ = logs.recover(is_group_commit=False, segment_bytes_max=1)
+    log.begin_loading()
+    assert log.unsealed_count > 0
+
+    log.end_loading()
+    for _ in range(2 * log.unsealed_count):
+        logs.turn.end()
+        logs.commit.run()
+        logs.turn.poll_synced()
+
+    assert log.unsealed_count == 0
+
+
 @pytest.mark.parametrize("count_max", [OPEN_SEGMENTS_MIN, OPEN_MAX])
 def test_many_fast_rolling_logs_leave_files_for_the_others(logs: Logs, count_max: int) -> None:
     logs.turn.files.count_max = count_max
