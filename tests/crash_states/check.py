@@ -246,7 +246,7 @@ class _LogChecks:
             if not is_same and (base, end) != self.damaged:
                 yield NEVER_SENT, f"at {base}"
             next_offset = end
-        if next_offset != self.end:
+        if next_offset != self.end and not self._is_damaged(next_offset, self.end):
             yield GAP, f"the log ends at {self.end}, its batches at {next_offset}"
 
     def _is_damaged(self, offset: int, end: int) -> bool:
