@@ -23,7 +23,7 @@ requirements = $(shell $(PYTHON) -c 'import re, tomllib; \
 	print(*(exact.get(re.match("[a-zA-Z0-9_-]+", each)[0], each) for each in $(1)))')
 
 SUITE ?= broker
-SUITES := acls broker codec compaction coordinators groups growth guard metadata spark storage tls turns
+SUITES := acls broker cli codec compaction coordinators groups growth guard metadata spark storage streams tls turns
 
 .PHONY: run build etcd test test-quick check bench bench-programs $(SUITES:%=bench-%) sanitize fuzz mutants wheels clean
 .DELETE_ON_ERROR:
@@ -91,8 +91,9 @@ test-quick: $(VENV)/.test $(VENV)/.built
 	$(PYTEST) -m "not client and not etcd and not jvm and not slow and not control and not exhaustive" \
 		--examples 0.2 --simulation-seeds 100 --crash-states 500 --fuzz-inputs 50
 
-# What a release publishes: a wheel that other machines run too, tried in an empty environment, and
-# the same bytes when it is built again. WHEELS='--python python3.12' has other interpreters.
+# What a release publishes: for each supported Python that is there a wheel that other machines run
+# too, tried in an empty environment, and the same bytes when it is built again.
+# WHEELS='--python python3.12' has one of them.
 wheels: $(VENV)/.built
 	$(BIN)/python -m tools.wheels --twice $(WHEELS)
 
@@ -131,6 +132,10 @@ bench-growth: $(VENV)/.built
 bench-acls: $(VENV)/.built
 	$(BIN)/python -m benchmarks.acls.bench
 
+# Processor time of commands before they do something, and of their help; BENCH='--help'.
+bench-cli: $(VENV)/.built
+	$(BIN)/python -m benchmarks.cli.bench $(BENCH)
+
 # Joins, loads and expiry of groups, and the longest turn of the loop, in one process without sockets.
 bench-groups: $(VENV)/.built
 	$(BIN)/python -m benchmarks.groups.bench
@@ -165,6 +170,10 @@ bench-storage: bench-programs
 # Topics in Spark, compared with Spark's own connector; BENCH='--help' lists the options.
 bench-spark: $(VENV)/.test $(VENV)/.built
 	$(BIN)/python -m benchmarks.spark.bench $(BENCH)
+
+# Many streams of events in one partition; BENCH='1000000 10000000' measures other numbers of them.
+bench-streams: $(VENV)/.test $(VENV)/.built
+	$(BIN)/python -m benchmarks.streams.bench $(BENCH)
 
 # TLS beside plain connections and beside OpenSSL's own speed; BENCH='--help' lists the options.
 bench-tls: $(VENV)/.test $(VENV)/.built

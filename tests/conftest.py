@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.support.broker_process import Broker, BrokerProcess, ExternalBroker
+from tests.support import wire_requests
+from tests.support.broker_process import Broker, BrokerProcess, ExternalBroker, wait_until
 
 pytest_plugins = [
     "tests.support.examples",
@@ -31,6 +32,7 @@ settings.load_profile("polylog")
 
 # Settings that make groups fast enough for tests; everything else has its default.
 TEST_SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000")
+GROWTH_BYTES_MAX = 24 << 20  # private memory that bad input may leave allocated
 JVM_FIXTURES = {"java", "older_java", "spark"}
 
 
@@ -56,6 +58,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--security-matrix", type=int, default=3, help="combinations of TLS, login, ACLs per client"
     )
+    parser.addoption(
+        "--removed-rights", type=int, default=1, help="ACLs that each application is run without"
+    )
     parser.addoption("--crash-seed", type=int, help="one of them, again")
     parser.addoption(
         "--attack-rounds", type=int, default=1, help="how often each attack is tried on a small one"
@@ -79,7 +84,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="tests/cluster/test_replicas.py with each client",
     )
     parser.addoption(
-        "--every-python", action="store_true", help="a wheel for each Python beside this one"
+        "--every-python",
+        action="store_true",
+        help="a wheel for each supported Python that is there",
     )
     parser.addoption("--every-call-site", action="store_true", help="one EIO at each, not some")
 
@@ -130,6 +137,17 @@ def broker(shared_broker: Broker) -> Iterator[Broker]:
     if isinstance(shared_broker, BrokerProcess):
         assert shared_broker.is_running, f"broker died: {shared_broker.stderr()}"
     shared_broker.check()
+
+
+@pytest.fixture
+def still_well(broker: Broker) -> Iterator[None]:
+    """Check after the test that the broker serves others and its memory is unchanged."""
+    before = broker.private_memory() if isinstance(broker, BrokerProcess) else 0
+    yield
+    wire_requests.assert_serves(broker.address)
+    if isinstance(broker, BrokerProcess):
+        limit = before + GROWTH_BYTES_MAX
+        wait_until(lambda: broker.private_memory() < limit, "memory is released")
 
 
 @pytest.fixture

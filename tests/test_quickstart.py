@@ -1,17 +1,18 @@
-"""The way of a new user: every command of docs/quickstart.md, in its order, in one shell."""
+"""The way of a new user: every command of a page, in its order, in one shell."""
 
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.support.broker_process import held_port
+from tests.support.small_disk import small_disk
 from tests.test_documents import code_blocks
 
-PAGE = "docs/quickstart.md"
 EXIT_CODE = re.compile(r"^(.*?)\s+# exit code (\d+)$")
 # Waits for what a reader waits for: the first line of the broker.
 _START = """\
@@ -20,10 +21,8 @@ for _ in $(seq 600); do grep -q listens started 2>/dev/null && break; sleep 0.05
 """
 
 
-def script(port: int) -> str:
-    """Return the commands of the page, without the installation, each with its exit code."""
-    install, *blocks = code_blocks(PAGE, "sh")
-    assert install.splitlines()[-1].split("  ")[0] == "pip install ."
+def script(blocks: Sequence[str], port: int) -> str:
+    """Return the commands of a page, each with its exit code."""
     lines = [line for block in blocks for line in block.splitlines()]
     # `%broker` is the job of that name: the only one at the end.
     return "set -m\n" + "".join(map(_checked, (_here(line, port) for line in lines)))
@@ -44,11 +43,10 @@ def _checked(line: str) -> str:
     )
 
 
-@pytest.mark.client
-@pytest.mark.slow("is the whole way of a new user, with a demo of five seconds")
-def test_every_command_of_the_quickstart_works_in_its_order(tmp_path: Path) -> None:
+def said_in(folder: Path, blocks: Sequence[str], more: str = "") -> str:
+    """Run the commands of a page in a folder as a new user would; return all that they print."""
     holder, port = held_port()
-    profiles = tmp_path / "config" / "polylog" / "profiles.toml"
+    profiles = folder / "config" / "polylog" / "profiles.toml"
     profiles.parent.mkdir(parents=True)
     profiles.write_text(
         f'current = "here"\n[profiles.here]\nbootstrap_server = "127.0.0.1:{port}"\n'
@@ -56,15 +54,15 @@ def test_every_command_of_the_quickstart_works_in_its_order(tmp_path: Path) -> N
     programs = Path(sys.executable).parent
     environment = {
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-        "HOME": str(tmp_path),
-        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "HOME": str(folder),
+        "XDG_CONFIG_HOME": str(folder / "config"),
     }
-    commands = f"{script(port)}\nwait\n"
+    commands = f"{script(blocks, port)}\nwait\n"
 
     try:
         done = subprocess.run(
             ["/bin/bash", "-c", commands],
-            cwd=tmp_path,
+            cwd=folder,
             env=environment,
             capture_output=True,
             text=True,
@@ -76,9 +74,40 @@ def test_every_command_of_the_quickstart_works_in_its_order(tmp_path: Path) -> N
 
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
+    return said
+
+
+@pytest.mark.client
+@pytest.mark.slow("is the whole way of a new user, with a demo of five seconds")
+def test_every_command_of_the_quickstart_works_in_its_order(tmp_path: Path) -> None:
+    install, *blocks = code_blocks("docs/quickstart.md", "sh")
+    assert install.splitlines()[-1].split("  ")[0] == "pip install ."
+
+    said = said_in(tmp_path, blocks)
+
     assert said.count("\nhello\n") == 2  # before and after kill -9
     assert "did you mean num.partitions" in said
     assert "no broker at localhost:1 (" in said
     assert "no broker at 127.0.0.1" in said
+    assert "a CRC that does not fit" in said
+    # The reader has found the damage, or was told of it: the broker looks at segments just closed.
+    assert re.search(r"sealed-0(: the batch of offsets 0 to | at offset 0: .*STORAGE_ERROR)", said)
+    assert "\n299990\n" not in said
+    assert "\n299991\n" in said
     assert "data-dir.txt" in said
     assert "Unit" in (tmp_path / "polylog.service").read_text()
+
+
+@pytest.mark.client
+@pytest.mark.slow("fills a disk")
+def test_every_command_of_the_page_about_a_full_disk_works_in_its_order(tmp_path: Path) -> None:
+    [block] = [each for each in code_blocks("docs/operations.md", "sh") if "tmpfs" in each]
+    first, *others = block.splitlines()
+    assert first == "mkdir small && mount -t tmpfs -o size=32m tmpfs small"
+    with small_disk(tmp_path, "tmpfs", 32 << 20) as disk:
+        (tmp_path / "small").symlink_to(disk)
+
+        said = said_in(tmp_path, ["\n".join(others)])
+
+    assert "disk_refuse" in said or "disk_read_only" in said
+    assert "which disk is full" in said

@@ -13,10 +13,10 @@ from os import close
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
 
 from tests.support.authority import Authority
-from tests.support.broker_process import BrokerProcess, held_port
+from tests.support.broker_process import BrokerProcess, held_port, wait_until
 from tests.support.private_file import write_private
 
 pytestmark = pytest.mark.client
@@ -278,6 +278,19 @@ def assert_serves(broker: KafkaConfigured, **security: str) -> None:
     assert (broker.data_dir / "greetings-0").is_dir()
 
 
+def first_error(settings: Mapping[str, str]) -> KafkaError:
+    """Return the first error that a client of librdkafka's reports."""
+    errors: list[KafkaError] = []
+    producer = Producer({**settings, "error_cb": errors.append, "log_level": 0})
+
+    def is_told() -> bool:
+        producer.poll(0)
+        return bool(errors)
+
+    wait_until(is_told, "the client reports an error")
+    return errors[0]
+
+
 def not_used(broker: KafkaConfigured) -> set[str]:
     """Return what the log says is not used, which it says once."""
     [names] = re.findall(r"settings of Kafka not used here: names=(\S+)", broker.stderr())
@@ -347,6 +360,32 @@ def test_the_images_variables_for_tls_and_logins_start_a_broker_that_has_both(
         sasl_password="her secret",
     )
     assert "KAFKA_SSL_KEYSTORE_FILENAME" not in configured.stderr()
+
+
+def test_the_users_of_bitnamis_variables_log_in_with_each_mechanism(
+    configured: KafkaConfigured,
+) -> None:
+    variables = BITNAMI | {
+        "KAFKA_CFG_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
+        "KAFKA_CFG_SASL_ENABLED_MECHANISMS": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "KAFKA_CLIENT_USERS": "alice,bob",
+        "KAFKA_CLIENT_PASSWORDS": "hers,his",
+    }
+    configured.with_variables(variables).accepted().start()
+
+    for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        login = {
+            "bootstrap.servers": f"localhost:{configured.port}",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": mechanism,
+        }
+        for user, password in (("alice", "hers"), ("bob", "his")):
+            producer = Producer(login | {"sasl.username": user, "sasl.password": password})
+            producer.produce("greetings", b"hello")
+            assert producer.flush(30) == 0
+        for user, password in (("bob", "hers"), ("eve", "his")):
+            refused = first_error(login | {"sasl.username": user, "sasl.password": password})
+            assert refused.code() == KafkaError._AUTHENTICATION
 
 
 def test_strimzis_file_starts_with_secrets_from_another_file(

@@ -30,6 +30,7 @@ NATIVE_MAY_IMPORT = (
     "broker.model.limits",
     "broker.model.log_results",
     "broker.model.security_limits",
+    "broker.model.stream_limits",
     "broker.model.tls_limits",
 )
 
@@ -62,7 +63,10 @@ MAY_USE_FILES = {
     "model/config_providers.py": {"read_text"},  # what the user's settings refer to
     "model/config_sources.py": {"read_text"},  # the user's settings
     "model/secret_file.py": {"open"},  # the user's keys and passwords
-    "protocols/v1/importing/directory.py": {"open"},  # of another server, read sequentially
+    "protocols/cursus/importing/directory.py": {"open"},  # of another server, read sequentially
+    "protocols/cursus/importing/journal.py": {"open"},  # the same
+    "protocols/rustlog/importing/directory.py": {"open"},  # the same
+    "protocols/v1/importing/directory.py": {"open"},  # the same
     "segments/file.py": {"open"},  # reads a log whose broker is another process, or none
     "segments/index.py": {"open"},  # the same
     "server/measuring.py": {"read_text"},  # what the kernel says of the process

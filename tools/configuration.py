@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Final
 
-import broker.protocols  # noqa: F401 - which adds the settings of topics that only protocols have
+import broker.protocols.registry  # noqa: F401 - which adds the settings of topics that only protocols have
 from broker.model.explanation import Explanation, explain, explain_all
 from broker.model.settings import ALIASES, GROUP_SETTINGS, TOPIC_SETTINGS
 from broker.model.unused_settings import UNUSED_SETTINGS

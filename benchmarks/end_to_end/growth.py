@@ -6,23 +6,21 @@ which fixed costs are small. The cost of requests is processor time of the broke
 machine is shared; that of starts and stops is wall time, because they wait for the disk.
 """
 
-import argparse
 import math
 import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.end_to_end import machine
+from benchmarks.end_to_end import sizes as sizes_of
 from benchmarks.end_to_end.blocking_client import Client, check, start, stop
 from benchmarks.end_to_end.targets import Target
 from broker import codec
 
-ROOT = Path(__file__).resolve().parents[2]
 SIZES = (10, 100, 1_000, 10_000)
 PARTITIONS_PER_TOPIC = 10
 TOPICS_PER_REQUEST = 100
@@ -203,30 +201,20 @@ def table(sizes: Sequence[int], found: Sequence[Measured]) -> tuple[str, bool]:
         are_all_met = are_all_met and is_met
         cells += [f"{slope:.2f}", str(cost.exponent), "yes" if is_met else "NO"]
         lines.append(cells)
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    text = [
-        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=False)) for line in lines
-    ]
-    return "\n".join(line.rstrip() for line in text), are_all_met
+    return sizes_of.aligned(lines), are_all_met
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure and print the table; return 1 if a cost grows too fast."""
-    parser = argparse.ArgumentParser(prog="make bench SUITE=growth", description=__doc__)
-    parser.add_argument("sizes", nargs="*", type=int, default=list(SIZES), help="partitions")
-    sizes = sorted(parser.parse_args(arguments).sizes)
-    (ROOT / "build").mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="bench-growth-", dir=ROOT / "build"))
-    found: list[Measured] = []
-    try:
-        for size in sizes:
-            found.append(measure(size, folder / str(size)))
-            sys.stderr.write(f"{size:,} partitions measured\n")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    text, are_all_met = table(sizes, found)
-    sys.stdout.write(f"{text}\n\n{machine.describe()}\n")
-    return 0 if are_all_met else 1
+    return sizes_of.run(
+        arguments,
+        name="growth",
+        description=__doc__,
+        unit="partitions",
+        sizes=SIZES,
+        measure=measure,
+        table=table,
+    )
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from benchmarks.end_to_end.background import ATTACKS, LOADS, OURS
+from broker.model.settings import EVENT_SOURCING
+from broker.model.topic_config import STREAM_SETTINGS
 
 GB = 1_000_000_000
 
@@ -313,12 +315,8 @@ def _rustlog_rows() -> list[Row]:
 
 
 EVENT_TOPIC = (
-    "polylog.event.sourcing=true",
-    "cleanup.policy=delete",
-    "retention.ms=-1",
-    "retention.bytes=-1",
-    "compression.type=producer",
-    "message.timestamp.type=CreateTime",
+    f"{EVENT_SOURCING}=true",
+    *(f"{name}={value}" for name, value in STREAM_SETTINGS.items()),
     "polylog.durability=group-commit",
 )
 

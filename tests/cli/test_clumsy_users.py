@@ -50,6 +50,21 @@ def test_settings_of_a_topic_that_does_not_exist_are_refused_at_once(
     assert "there is no topic named 'none-such'" in said
 
 
+@pytest.mark.parametrize(
+    ("words", "noun"),
+    [
+        ("group lag none-such", "group"),
+        ("txn describe none-such", "txn"),
+        ("topic offsets none-such", "topic"),
+        ("config get retention.ms --topic none-such", "topic"),
+    ],
+)
+def test_a_wrong_name_says_where_the_right_ones_are(here: Here, words: str, noun: str) -> None:
+    said = here(*words.split(), code=Exit.NOT_FOUND, has_err=True)
+
+    assert said.endswith(f": `broker {noun} list` shows those that exist\n")
+
+
 def test_a_topic_that_exists_says_how_to_accept_it(here: Here, here_topic: str) -> None:
     said = here("topic", "create", here_topic, code=Exit.CONFLICT, has_err=True)
 

@@ -70,6 +70,8 @@ CALLS = {
     "group members": "{topic}-members",
     "group seek": "{readers} --to-earliest",
     "group undo": "{readers}",
+    "import cursus": "{folder}/cursus",
+    "import rustlog": "{folder}/rustlog",
     "import v1": "{folder}/v1",
     "metadata bump-epochs": "--data-dir {data}",
     "metadata export": "{folder}/metadata.jsonl --data-dir {data}",
@@ -154,6 +156,12 @@ def prepare(cli: Here, name: str, words: dict[str, str], closed: ExitStack) -> N
 
 def prepare_files(cli: Here, name: str, folder: Path) -> None:
     """Make the files that verbs without a broker read."""
+    if name == "import cursus":
+        (folder / "cursus").mkdir()
+        (folder / "cursus" / "__topic_metadata.json").write_text('{"version": 1, "topics": []}')
+    if name == "import rustlog":
+        (folder / "rustlog").mkdir()
+        (folder / "rustlog" / "00000000000000000000.log").touch()
     if name == "import v1":
         (folder / "v1").mkdir()
         (folder / "v1" / "offsets.json").write_text("{}")

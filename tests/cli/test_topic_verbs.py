@@ -208,6 +208,20 @@ def test_records_without_a_key_are_spread_and_keys_stay_together(
     assert all(each["end_offset"] > 1000 for each in offsets)
 
 
+@pytest.mark.parametrize("words", [("tail", "-n", "1"), ("consume",)])
+def test_what_waits_for_records_ends_when_nobody_reads(
+    cli: CommandLine, topic: str, words: tuple[str, ...]
+) -> None:
+    cli("topic", "produce", topic, stdin=b"one\n")
+    with cli.start("topic", words[0], topic, *words[1:]) as process:
+        assert process.stdout is not None
+        assert b"one" in process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+
+
 def test_a_line_of_a_pipe_that_stays_open_is_written_at_once(cli: CommandLine, topic: str) -> None:
     with cli.start("topic", "produce", topic, "-o", "jsonl") as process:
         assert process.stdin is not None

@@ -1,117 +1,89 @@
-"""Streams of events while their leaders change: a version is given once, an event is never lost."""
+"""Streams of events while their leaders change: a version is given once, an event is never lost.
 
-import threading
-from collections.abc import Iterator
+pytest tests/cluster/test_event_streams.py --cluster-faults 10     more kills
+"""
+
 from functools import partial
+from random import Random
 
 import pytest
 
+from tests.cluster.loads.stream_load import StreamClient, read_all, wait_for_appends
 from tests.compatibility.cursus.event_stores import EventStore, RefusedError
+from tests.histories.streams import check_streams
 from tests.support.broker_process import wait_until
 from tests.support.cluster_process import ClusterProcess
-from tests.support.cursus_client import ConnectionEndedError, CursusClient
+from tests.support.cursus_client import CursusClient
 
 PARTITIONS = 2
-KEYS = 12
-WRITERS = 3
+CLIENTS = 4
+KILLS_PER_FAULT = 2
 TOPIC = "orders"
 
 
-class Writer:
-    """Appends to all streams as fast as it is answered, at any broker that answers."""
-
-    def __init__(self, name: str, addresses: list[str]) -> None:
-        self._name, self._addresses = name, addresses
-        self.acknowledged: dict[tuple[str, int], bytes] = {}
-        self.unknown: dict[tuple[str, int], bytes] = {}
-        self.stopping = threading.Event()
-        self.thread = threading.Thread(target=self._run)
-        self.thread.start()
-
-    def _run(self) -> None:
-        for turn in self._turns():
-            key = f"key-{turn % KEYS}"
-            address = self._addresses[turn % len(self._addresses)]
-            try:
-                with EventStore(address, TOPIC, self._name) as store:
-                    self._append(store, key, turn)
-            except (OSError, ConnectionEndedError, RefusedError):
-                continue  # no leader now, or this broker is down
-
-    def _append(self, store: EventStore, key: str, turn: int) -> None:
-        version = store.version(key) + 1
-        payload = f"{self._name}-{turn}"
-        place = key, version
-        self.unknown[place] = payload.encode()
-        try:
-            store.append(key, version, payload)
-        except RefusedError as error:
-            if "version_conflict" in str(error):
-                return
-            raise
-        self.acknowledged[place] = self.unknown.pop(place)
-
-    def _turns(self) -> Iterator[int]:
-        turn = 0
-        while not self.stopping.is_set():
-            turn += 1
-            yield turn
-
-    def stop(self) -> None:
-        self.stopping.set()
-        self.thread.join()
+def kill(cluster: ClusterProcess, clients: list[StreamClient], choices: Random) -> None:
+    """Kill -9 a broker, mostly a leader, at any moment; start it again at once, or later."""
+    leaders = cluster.leaders(cluster.running()[0], TOPIC)
+    broker_id = choices.choice([*leaders.values(), *cluster.brokers])
+    wait_for_appends(clients, choices.randint(1, 100))
+    cluster.kill(broker_id)
+    if choices.random() < 0.5:
+        wait_for_appends(clients, 30)
+    cluster.restart(broker_id)
+    cluster.wait_for_replicas(TOPIC, PARTITIONS)
 
 
-def test_streams_continue_at_the_next_leader(own_three_brokers: ClusterProcess) -> None:
+def drain_a_leader(cluster: ClusterProcess, clients: list[StreamClient]) -> None:
+    """Stop a leader by SIGTERM: it gives away what it leads."""
+    leader = cluster.leaders(cluster.running()[0], TOPIC)[0]
+    cluster.drain(leader)
+    wait_for_appends(clients, 30)
+    cluster.restart(leader)
+    cluster.wait_for_replicas(TOPIC, PARTITIONS)
+
+
+def elect_each(cluster: ClusterProcess, clients: list[StreamClient]) -> None:
+    """Have each broker lead, twice: what a process knows is of an earlier epoch then."""
+
+    def leads(broker_id: int) -> bool:
+        return cluster.leaders(1, TOPIC)[0] == broker_id
+
+    for broker_id in (*cluster.brokers, *cluster.brokers):
+        with CursusClient(cluster.brokers[1].listen) as client:
+            client.ask(f"ELECT_LEADER topic={TOPIC} partition=0 broker={broker_id}")
+        wait_until(partial(leads, broker_id), "the broker leads")
+        wait_for_appends(clients, 30)
+
+
+@pytest.mark.slow("brokers are killed, and come back")
+@pytest.mark.timeout(0)
+def test_streams_continue_at_the_next_leader(
+    own_three_brokers: ClusterProcess, choices: Random, pytestconfig: pytest.Config
+) -> None:
     cluster = own_three_brokers
     addresses = [broker.listen for broker in cluster.brokers.values()]
     with EventStore(addresses[0], TOPIC) as store:
         store.create(PARTITIONS, others=" replication_factor=3")
     cluster.wait_for_replicas(TOPIC, PARTITIONS)
-    writers = [Writer(f"w{number}", addresses) for number in range(WRITERS)]
-
-    def wait_for_appends() -> None:
-        before = sum(len(each.acknowledged) for each in writers)
-        wait_until(
-            lambda: sum(len(each.acknowledged) for each in writers) > before + 30,
-            "events are appended",
-        )
-
-    def leads(broker_id: int) -> bool:
-        return cluster.leaders(1, TOPIC)[0] == broker_id
-
+    clients = [
+        StreamClient(f"c{number}", addresses, TOPIC, choices.getrandbits(32))
+        for number in range(CLIENTS)
+    ]
     try:
-        for end in (cluster.kill, cluster.drain):
-            wait_for_appends()
-            leader = cluster.leaders(cluster.running()[0], TOPIC)[0]
-            end(leader)
-            wait_for_appends()
-            cluster.restart(leader)
-            cluster.wait_for_replicas(TOPIC, PARTITIONS)
-        # To each other broker and back: what a process knows is of an earlier epoch then.
-        for broker_id in (*cluster.brokers, *cluster.brokers):
-            with CursusClient(addresses[0]) as client:
-                client.ask(f"ELECT_LEADER topic={TOPIC} partition=0 broker={broker_id}")
-            wait_until(partial(leads, broker_id), "the broker leads")
-            wait_for_appends()
+        wait_for_appends(clients, 30)
+        for _ in range(KILLS_PER_FAULT * pytestconfig.getoption("--cluster-faults")):
+            kill(cluster, clients, choices)
+        drain_a_leader(cluster, clients)
+        elect_each(cluster, clients)
     finally:
-        for writer in writers:
-            writer.stop()
+        for client in clients:
+            client.stop()
 
-    acknowledged: dict[tuple[str, int], bytes] = {}
-    for writer in writers:
-        assert acknowledged.keys().isdisjoint(writer.acknowledged), "a version was given twice"
-        acknowledged |= writer.acknowledged
     with EventStore(addresses[0], TOPIC) as store:
-        for number in range(KEYS):
-            key = f"key-{number}"
-            events = store.read(key).events
-            assert [each.aggregate_version for each in events] == list(range(1, len(events) + 1))
-            found = {(key, each.aggregate_version): each.payload for each in events}
-            own = {place: payload for place, payload in acknowledged.items() if place[0] == key}
-            assert own.items() <= found.items()
-            for place in found.keys() - own.keys():
-                assert found[place] in {each.unknown.get(place) for each in writers}
-            assert store.version(key) == len(events)
-            with pytest.raises(RefusedError, match=f"current={len(events)}"):
-                store.append(key, len(events), "again")
+        last = read_all(store, clients)
+        for key, payloads in last.items():
+            with pytest.raises(RefusedError, match=f"current={len(payloads)}"):
+                store.append(key, len(payloads), "again")
+    appends = [each for client in clients for each in client.appends]
+    looks = [each for client in clients for each in client.looks]
+    assert check_streams(appends, looks, last) == []

@@ -19,14 +19,21 @@ LIMIT_S = 60
 
 
 class LoginBroker(BrokerProcess):
-    """A broker with one SASL_PLAINTEXT listener."""
+    """A broker with one SASL_PLAINTEXT listener.
+
+    The first one is a user of the metadata store, others are users of the line that all have.
+    """
 
     def __init__(self, folder: Path, *, settings: tuple[str, ...], listen: str | None) -> None:
         """Write its JAAS line to a file."""
         assert listen is None
         self._held, port = held_port()
         self.config = folder / "broker.toml"
-        line = f'{SCRAM_MODULE} required username="brokers" password="{PASSWORD}";'
+        user = "brokers" if "node.id=1" in settings else "others"
+        line = (
+            f'{SCRAM_MODULE} required username="{user}" password="{PASSWORD}"'
+            f' user_others="{PASSWORD}";'
+        )
         name = "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config"
         self.config.write_text(f"{json.dumps(name)} = {json.dumps(line)}\n")
         self.config.chmod(0o600)

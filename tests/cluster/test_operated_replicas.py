@@ -12,6 +12,7 @@ from tests.support.batches import batch_of
 from tests.support.broker_process import wait_until
 from tests.support.cluster_process import ASK_TIMEOUT_S, ClusterProcess, running_cluster
 from tests.support.faulty_broker import ALWAYS, FaultyBroker
+from tests.support.line_client import LineClient
 from tests.support.wire_client import WireClient
 from tests.support.wire_requests import list_offset, produce
 
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.etcd
 SESSION_S = 30  # so long that no election waits for the end of a lease
 SETTINGS = (f"broker.session.timeout.ms={SESSION_S}000",)
 EARLY_S = 10  # on a busy machine
+V1_TIMEOUT_S = 2  # of its acks=all
 PREFERRED, UNCLEAN = 0, 1
 NOT_LEADER, STORAGE_ERROR = 6, 56
 
@@ -212,7 +214,9 @@ def test_a_live_broker_that_is_fenced_registers_again_and_follows_with_all_recor
     assert write(cluster, state(cluster, 3)["leader_id"]) == 1
 
 
-def test_a_paused_broker_is_not_fenced_early(cluster: ClusterProcess) -> None:
+def test_a_paused_broker_is_not_fenced_early_and_acknowledgements_wait_for_it(
+    cluster: ClusterProcess,
+) -> None:
     create(cluster, [1, 2, 3])
     wait_for(cluster, 3, isr({1, 2, 3}), "all replicas are in sync")
     time.sleep(1.5)
@@ -225,6 +229,21 @@ def test_a_paused_broker_is_not_fenced_early(cluster: ClusterProcess) -> None:
     assert state(cluster, 3)["leader_id"] == 1
     cluster.resume(1)
     assert write(cluster, 1) == 0
+
+    cluster.pause(3)
+    with LineClient(cluster.brokers[1].address) as v1:
+        assert v1.command(f"PRODUCE {TOPIC} k:a acks=1") == "OK|partition=0 offset=1 hw=0"
+        assert v1.command(f"CONSUME {TOPIC} 0 1") == "OK|messages= hw=0"
+        begun = time.monotonic()
+        answer = v1.command(f"PRODUCE {TOPIC} k:b acks=all")
+        assert answer == "ERR|REPLICATION_TIMEOUT|acks=all timeout"
+        assert time.monotonic() - begun > V1_TIMEOUT_S - 0.1
+        cluster.resume(3)
+        wait_until(
+            lambda: v1.command(f"CONSUME {TOPIC} 0 1") == "OK|messages=1:a,2:b hw=2",
+            "what was not acknowledged is copied, too",
+        )
+        assert v1.command(f"PRODUCE {TOPIC} k:c acks=all") == "OK|partition=0 offset=3 hw=3"
 
 
 @pytest.mark.parametrize("call", ["write", "sync_data"])
@@ -245,8 +264,10 @@ def test_another_replica_leads_when_the_disk_of_the_leader_fails(tmp_path: Path,
         assert error in (STORAGE_ERROR, NOT_LEADER)
         wait_for(cluster, 3, lambda found: found["leader_id"] in (2, 3), "another replica leads")
         assert isr({2, 3})(state(cluster, 3))
+        leader = state(cluster, 3)["leader_id"]
+        wait_for(cluster, leader, lambda found: found["leader_id"] == leader, "it knows that")
         # Followers may have copied the refused record before the leader's sync of it failed.
         possible = [1] if call == "write" else [1, 2]
-        assert write(cluster, state(cluster, 3)["leader_id"]) in possible
+        assert write(cluster, leader) in possible
         cluster.restart(1)
         wait_for(cluster, 3, isr({1, 2, 3}), "it has caught up on a working disk")

@@ -23,13 +23,12 @@ from tests.compatibility.clients.group_member import GroupMember
 from tests.compatibility.java.tools import NEWEST, OLDER, JavaTools, Release, find
 from tests.compatibility.programs import UnavailableError
 from tests.support import wire_requests
-from tests.support.broker_process import Broker, BrokerProcess, wait_until
+from tests.support.broker_process import Broker, wait_until
 from tests.support.cursus_client import CursusClient
 from tests.support.line_client import LineClient
 from tests.support.wire_client import WireClient
 
 HERE = Path(__file__).parent
-GROWTH_BYTES_MAX = 24 << 20  # Private memory that bad input may leave allocated.
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -117,17 +116,6 @@ def cursus_topic(broker: Broker) -> Iterator[Callable[..., str]]:
 def name() -> str:
     """Return a name that no other test has, for a transactional id or a group."""
     return f"name-{uuid.uuid4().hex[:8]}"
-
-
-@pytest.fixture
-def still_well(broker: Broker) -> Iterator[None]:
-    """Check after the test that the broker serves others and its memory is unchanged."""
-    before = broker.private_memory() if isinstance(broker, BrokerProcess) else 0
-    yield
-    wire_requests.assert_serves(broker.address)
-    if isinstance(broker, BrokerProcess):
-        limit = before + GROWTH_BYTES_MAX
-        wait_until(lambda: broker.private_memory() < limit, "memory is released")
 
 
 @pytest.fixture

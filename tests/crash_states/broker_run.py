@@ -34,14 +34,17 @@ from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.limits import TRANSACTION_RETRY_MS
 from broker.model.log_results import LogEvent
+from broker.segments import text_files
 from broker.storage import metadata
 from broker.storage.directories import Directories
 from broker.storage.files.deletion import DeletedFolders
+from broker.storage.files.folder_copy import FolderCopy
 from broker.storage.maintenance import compactor
 from broker.storage.maintenance.compactor import Job
 from broker.storage.metadata.sqlite import FILE_NAME, SqliteMetaStore
 from broker.storage.recovery.epochs import UncleanStarts
 from broker.storage.recovery.partitions import Partitions
+from tests.crash_states.disk import State
 from tests.crash_states.expected_state import Place
 from tests.crash_states.record import Record
 from tests.support.fakes import FakeTable, FakeTopics
@@ -49,10 +52,13 @@ from tests.support.manual_clock import ManualClock
 from tests.support.native_log import NOW_MS
 
 _T = TypeVar("_T")
+# Lets a log use its copy, given that and what does it: whether it has.
+AroundSwitch = Callable[[FolderCopy, Callable[[], bool]], bool]
 SYNCS_MAX = 1_000  # of one log at once: more than any has segments
 TURNS_MAX = 100  # until transactions have ended: more than a start needs
 IDLE_TURNS = 2  # without a write: then no work is left
 MORE = "more"  # the folder of another directory for partitions
+TWO_DIRECTORIES: State = {MORE: None, f"{MORE}/{text_files.META_PROPERTIES}": b""}
 CONFIG = load(
     (
         "offsets.topic.num.partitions=1",
@@ -285,7 +291,8 @@ class BrokerRun:
         self.turn.end()
 
     def until_synced(self, log: PartitionLog) -> None:
-        """Sync until the log is as durable as its durability setting requires."""
+        """Sync until the log is as durable as its durability setting requires, and readable."""
+        self.end_turn()
         for _ in range(SYNCS_MAX):
             is_behind = log.is_group_commit and log.durable_end < log.log_end_offset
             if log.is_offline or not (log.unsealed_count or is_behind):
@@ -342,6 +349,35 @@ class BrokerRun:
             log.take_offline(reason)
         self.partitions.write_checkpoint(points)
 
+    def move(
+        self,
+        log: PartitionLog,
+        while_held: Callable[[], None],
+        around_switch: AroundSwitch = lambda _, switch: switch(),
+    ) -> None:
+        """Move a log to its other directory, if there is one; others may append meanwhile."""
+        directory = next((each for each in self.directories if each != _directory(log)), None)
+        if directory is None or log.is_offline or log.is_syncing:
+            return
+
+        def on_loop(work: Callable[[], object]) -> object:
+            result = work()
+            if log.is_switching:
+                while_held()
+            return result
+
+        self.run(self.cleaner.rest(log))
+        moved = FolderCopy(log, directory)
+        moved.begin()
+        moved.resolve()
+        while moved.step() is not None:
+            pass
+        is_moved = around_switch(moved, lambda: self.partitions.switch(moved, on_loop))
+        self.cleaner.resume(log)
+        self.run(
+            _as_task(lambda: self.deletions.remove([moved.left if is_moved else moved.folder]))
+        )
+
     def save_log_starts(self, planned: Sequence[tuple[PartitionLog, int]]) -> None:
         """Make the log starts durable."""
         self.starts_planned(planned)
@@ -371,6 +407,14 @@ class BrokerRun:
         self.turn.poll_synced()
         self.turn.poll_synced()
         self.store.close()
+
+
+def _directory(log: PartitionLog) -> Path:
+    return Path(log.folder).parent
+
+
+async def _as_task(work: Callable[[], None]) -> None:
+    work()
 
 
 class _MarkedLog:

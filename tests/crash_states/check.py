@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from broker._native.log.partition_log import PartitionLog
 from broker.codec import records
@@ -23,7 +23,7 @@ from tests.crash_states.expected_state import (
     Sent,
     body_of,
 )
-from tests.crash_states.finding import TRANSACTION, Finding
+from tests.crash_states.finding import TRANSACTION, Finding, Outcome
 from tests.crash_states.transaction_checks import check_transactions
 from tests.support.batches import batch_of, header
 
@@ -46,13 +46,6 @@ TOPIC_BACK = "a deleted topic is back, or what it left on the disk"
 SET_ASIDE = "a folder is set aside that is nobody's"
 OLD_RECORDS = "a new log has records already"
 EPOCH = "a leader epoch is used twice"
-
-
-class Outcome(NamedTuple):
-    """What a start has recovered."""
-
-    findings: list[Finding]
-    lost_as_stated: bool  # under `os`, in a power cut: acknowledged records, not yet synced
 
 
 def start_and_check(

@@ -71,7 +71,7 @@ class Driver:
                 ends = (log.log_end_offset, log.durable_end, log.log_start_offset)
                 self.record.tell("recovered", place, *ends)
                 self._producers[place] = producers_of(
-                    known, log.log_end_offset, expected.transactors
+                    known, log.log_start_offset, log.log_end_offset, expected.transactors
                 )
         if self.broker.topics.get(TRANSACTIONS_TOPIC) is not None:
             self.broker.finish_transactions()
@@ -389,6 +389,23 @@ class Driver:
         """One pass over one log, if one is due."""
         self.broker.run(self.broker.cleaner.clean_next())
         self._finish_rolls()
+
+    def move(self) -> None:
+        """Move a log to another directory while batches are appended to it."""
+        found = self._topic_and_log()
+        if found is None:
+            return
+        self._sync_begun()
+        topic, log = found
+
+        def append() -> None:
+            if self.rng.random() < 0.3:
+                self._send(topic, log)
+            if self.rng.random() < 0.5:
+                self.broker.end_turn()
+
+        self.broker.move(log, append)
+        self.finish_turn(log)
 
     def rest(self) -> None:
         """Leave a log idle until its files are closed."""

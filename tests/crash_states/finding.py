@@ -10,3 +10,10 @@ class Finding(NamedTuple):
 
     what: str
     where: str
+
+
+class Outcome(NamedTuple):
+    """What a start has recovered."""
+
+    findings: list[Finding]
+    lost_as_stated: bool = False  # under `os`, in a power cut: acknowledged records, not yet synced

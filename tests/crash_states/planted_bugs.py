@@ -25,8 +25,8 @@ from broker.storage.recovery.epochs import UncleanStarts
 from tests.crash_states import check
 from tests.crash_states.broker_run import MORE
 from tests.crash_states.disk import Operation, State
+from tests.crash_states.exploration import Bug
 from tests.crash_states.finding import TRANSACTION
-from tests.crash_states.run import Bug
 from tests.simulation.mutations import MUTATIONS
 
 _PARTITION = re.compile(r"-[0-9]+(\.[^/]*)?$")
@@ -104,6 +104,20 @@ def _commits_late(operations: list[Operation]) -> list[Operation]:
         else:
             changed.append(each)
     return changed
+
+
+def _is_sync_of_copy(operation: Operation) -> bool:
+    return operation[0] == "sync" and "-future/" in operation[1]
+
+
+def _renames_copies_early(operations: list[Operation]) -> list[Operation]:
+    """The old folder's new name is durable later than that of the copy."""
+    return [
+        _nothing(each)
+        if each[0] == "sync_folder" and before[0] == "rename" and before[4].endswith(b"-moved")
+        else each
+        for before, each in zip([("", "", 0, 0, b"", 0), *operations], operations, strict=False)
+    ]
 
 
 def _is_sync_of_names(operation: Operation) -> bool:
@@ -253,6 +267,12 @@ PLANTED = {
         1,
         "topics",
     ),
+    "drops the syncs of a copy in another directory": Planted(
+        _without(_is_sync_of_copy), {check.LOST_ACK, check.LOST_SYNCED, check.OFFLINE}, 1, "moves"
+    ),
+    "renames a copy before its log's old folder": Planted(
+        Bug(operations=_renames_copies_early), {check.NOT_STARTED}, 1, "moves"
+    ),
     "drops the sync of a log": Planted(_without(_is_log_sync), {check.LOST_ACK}),
     "renames before the sync": Planted(
         Bug(operations=_sync_after_rename), {check.BACK, check.OFFLINE, check.NOT_STARTED}
@@ -276,7 +296,7 @@ PLANTED = {
         Bug(patched=_moves_the_recovery_point_too_far), {check.LOST_SYNCED}, 4, "checkpoints"
     ),
     "takes damage for the end of the log": Planted(
-        Bug(patched=_takes_damage_for_the_end), {check.LOST_ACK, check.LOST_SYNCED}
+        Bug(patched=_takes_damage_for_the_end), {check.LOST_ACK, check.LOST_SYNCED}, 8
     ),
     "closes a dirty descriptor": Planted(
         Bug(operations=_close_without_sync),

@@ -44,8 +44,12 @@ class Record:
 
     def commit(self, file: "Path", content: bytes) -> None:
         """Record that a transaction of the metadata store is on the disk."""
+        self.note(("commit", str(file), 0, len(content), content, 0))
+
+    def note(self, operation: "Operation") -> None:
+        """Record an operation that does not go through `file_ops`."""
         self.drain()
-        self.operations.append(("commit", str(file), 0, len(content), content, 0))
+        self.operations.append(operation)
 
     def begin_syncs(self, commit: "CommitThread") -> None:
         """Begin the waiting syncs: later writes are not covered."""

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.crash_states.exploration import STATES_PER_SEED
 from tests.crash_states.planted_bugs import PLANTED
-from tests.crash_states.run import STATES_PER_SEED, crash_states
+from tests.crash_states.run import crash_states
 from tests.support.run_seed import seeds_of_run
 
 STATES_PER_TEST = 1_000

@@ -20,8 +20,8 @@ from broker._native.kernel import file_ops
 from broker._native.log.commit import CommitThread
 from tests.crash_states.choices import Sampled
 from tests.crash_states.disk import Disk, Operation, State, put
+from tests.crash_states.exploration import CHANGES
 from tests.crash_states.record import Record
-from tests.crash_states.run import CHANGES
 from tests.support.cut_log import CutLog, content_of, kept, reading, state_of
 from tests.support.native_log import appended, records
 from tests.support.run_seed import seeds_of_run

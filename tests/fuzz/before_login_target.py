@@ -39,9 +39,10 @@ from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, PeerError
 from broker.model.sasl_limits import LOGIN_FRAME_BYTES_MAX
-from broker.protocols import cursus, http
 from broker.protocols.base import Answer, Immediate, Reply, WireProtocol
+from broker.protocols.cursus.dispatch import PROTOCOL as CURSUS_PROTOCOL
 from broker.protocols.cursus.login import LoginGate as CursusLoginGate
+from broker.protocols.http.dispatch import PROTOCOL as HTTP_PROTOCOL
 from broker.protocols.http.request import parse_head
 from broker.protocols.http.table import PAGES
 from broker.protocols.kafka.dispatch import Kafka
@@ -160,7 +161,7 @@ _UNKNOWN = SimpleNamespace(is_identified=False)
 class _AtOnce:
     """The thread of logins, without a thread."""
 
-    async def outcome(self, step: Any) -> Any:
+    async def outcome(self, step: Any, _address: str) -> Any:
         """Return a step's outcome."""
         return step.run() if hasattr(step, "run") else step
 
@@ -195,7 +196,7 @@ def _secured_broker() -> Any:
 
 _BROKER = _secured_broker()
 _KAFKA_GATE = KafkaLoginGate(Kafka())
-_HTTP = http.PROTOCOL()
+_HTTP = HTTP_PROTOCOL()
 _RULES = login_target.RULES._replace(reauthentication_ms=0)
 
 
@@ -275,7 +276,7 @@ class _BehindTheGate(WireProtocol):
         return answer
 
 
-_CURSUS = cursus.PROTOCOL()
+_CURSUS = CURSUS_PROTOCOL()
 _CURSUS_GATE = CursusLoginGate(_BehindTheGate())
 SIZE = struct.Struct(">I")
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from broker.model.errors import ConfigError
 from tests.compatibility.java import spark_connector
 from tests.compatibility.programs import UnavailableError
 from tests.pipeline.queries import Query
-from tests.support.application_acls import application_acls
+from tests.support.application_acls import application_acls, removals
 from tests.support.locked_broker import LISTENER, LockedBroker
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ pytestmark = [pytest.mark.client, pytest.mark.timeout(300)]
 ROWS = 100
 STOCK, OURS = "kafka", "polylog"
 NAMES = {STOCK: "Spark's Kafka", OURS: "Spark, this project's"}
+SINK, SINK_RIGHTS = "Spark, this project's sink, exactly once", 6
 Connect = Callable[..., dict[str, str]]
 
 
@@ -37,14 +39,18 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LockedBroker]:
 
 @pytest.fixture
 def connect(locked: LockedBroker) -> Connect:
-    """Return the options of a new user with the ACLs of applications."""
+    """Return the options of a new user with the ACLs of applications, perhaps without one."""
 
-    def connect(user: str, *applications: str, **names: str) -> dict[str, str]:
+    def connect(
+        user: str, *applications: str, without: int | None = None, **names: str
+    ) -> dict[str, str]:
         acls = [
             each
             for name in applications
             for each in application_acls(name, f"User:{user}", **names)
         ]
+        if without is not None:
+            del acls[without]
         password = locked.create_user(user, acls)
         security = locked.java_properties(user, password)
         given = {"bootstrap.servers": locked.of_listener[LISTENER], **security}
@@ -105,10 +111,7 @@ def test_the_exactly_once_sink_writes_with_the_least_rights(
     locked: LockedBroker, connect: Connect, spark: "SparkSession", topic: str
 ) -> None:
     locked.create_topics(topic, partitions=2)
-    names = {"output": topic, "writeId": f"{topic}-job", "markerTopic": f"{topic}-markers"}
-    given = connect(f"{topic}-x", "Spark, this project's sink, exactly once", **names)
-    given |= {"topic": topic, "delivery": "exactly-once", "tasks": "2"}
-    given |= {"writeId": names["writeId"], "markerTopic": names["markerTopic"]}
+    given = connect(f"{topic}-x", SINK, **sink_names(topic)) | sink_options(topic)
     reader = connect(f"{topic}-r", f"{NAMES[OURS]} source", input=topic)
 
     for _ in range(2):  # the second is recognized and writes nothing
@@ -116,6 +119,41 @@ def test_the_exactly_once_sink_writes_with_the_least_rights(
 
     committed = {"subscribe": topic, "kafka.isolation.level": "read_committed"}
     assert values(spark.read.format(OURS).options(**reader, **committed).load()) == [*range(ROWS)]
+
+
+@pytest.mark.slow("runs a query of Spark that is refused")
+def test_the_exactly_once_sink_stops_without_any_of_its_rights(
+    locked: LockedBroker,
+    connect: Connect,
+    spark: "SparkSession",
+    topic: str,
+    choices: Random,
+    pytestconfig: pytest.Config,
+) -> None:
+    for place in removals(SINK_RIGHTS, choices, pytestconfig):
+        name = f"{topic}-{place}"
+        locked.create_topics(name, partitions=2)
+        given = connect(f"{name}-x", SINK, without=place, **sink_names(name))
+        given |= sink_options(name)
+
+        with pytest.raises(Exception, match=r"(?i)authoriz"):
+            rows(spark).write.format(OURS).options(**given).mode("append").save()
+
+        reader = connect(f"{name}-r", f"{NAMES[OURS]} source", input=name)
+        committed = {"subscribe": name, "kafka.isolation.level": "read_committed"}
+        assert values(spark.read.format(OURS).options(**reader, **committed).load()) == []
+
+
+def sink_names(topic: str) -> dict[str, str]:
+    """Return the names of a job that writes to a topic."""
+    return {"output": topic, "writeId": f"{topic}-job", "markerTopic": f"{topic}-markers"}
+
+
+def sink_options(topic: str) -> dict[str, str]:
+    """Return the options of such a job."""
+    names = sink_names(topic)
+    del names["output"]
+    return {"topic": topic, "delivery": "exactly-once", "tasks": "2", **names}
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class AssignedScenario(Scenario[GroupShard]):
             _long(member_id),
             self._partition_count(topic),
             None if assignor is None else Assignor(assignor),
-            words.number("session", limits.ASSIGNED_SESSION_TIMEOUT_MS),
+            words.number("session", AssignedJoin._field_defaults["session_timeout_ms"]),
             words.text("suffix"),
         )
         self.apply(self.shard.end_sessions(group_id, self.now()))

@@ -7,6 +7,7 @@ wait for `Answer`s.
 
 from asyncio import Future
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Generic, TypeVar, cast
@@ -28,8 +29,9 @@ class VirtualTime:
 
     def run_until(self, end_ms: int) -> None:
         """Run everything that is due up to a time."""
-        while self._queue and self._queue[0][0] <= end_ms:
-            due_ms, _, callback = heappop(self._queue)
+        queue = self._queue
+        while queue and queue[0][0] <= end_ms:
+            due_ms, _, callback = heappop(queue)
             self.now_ms = max(self.now_ms, due_ms)
             callback()
         self.now_ms = end_ms
@@ -45,7 +47,7 @@ class VirtualTime:
     async def sleep(self, delay_ms: int) -> None:
         """Wait."""
         woken: Answer[None] = Answer(self)
-        self.after(delay_ms, lambda: woken.give(None))
+        self.after(delay_ms, partial(woken.give, None))
         await woken
 
 
@@ -82,7 +84,7 @@ class Answer(Generic[AnswerT]):
             self._callbacks.append(callback)
 
     def _call_soon(self, callback: Callable[[AnswerT], None], result: AnswerT) -> None:
-        self._time.after(0, lambda: callback(result))
+        self._time.after(0, partial(callback, result))
 
     def __await__(self) -> "Generator[Answer[AnswerT], None, AnswerT]":
         if not self._is_done:

@@ -1,8 +1,12 @@
 """The ACLs of each kind of application, read from the document that names them."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
 
 from tests.support.acl_broker import GROUP, TOPIC, TRANSACTIONAL_ID, acl
 
@@ -38,6 +42,23 @@ def application_acls(application: str, principal: str, **names: str) -> list[dic
             )
         )
     return entries
+
+
+class Removal(NamedTuple):
+    """An ACL that is taken away, and those that are left."""
+
+    removed: dict[str, Any]
+    left: list[dict[str, Any]]
+
+
+def removals(count: int, choices: Random, config: pytest.Config) -> list[int]:
+    """Return places of some of so many ACLs, as many as --removed-rights says."""
+    return sorted(choices.sample(range(count), min(count, config.getoption("--removed-rights"))))
+
+
+def without(acls: Sequence[dict[str, Any]], place: int) -> Removal:
+    """Take away one."""
+    return Removal(acls[place], [*acls[:place], *acls[place + 1 :]])
 
 
 def _rows() -> dict[str, list[tuple[str, str, str]]]:

@@ -30,7 +30,8 @@ class Asked(NamedTuple):
 def asked_by(principal: str, file: Path) -> set[Asked]:
     """Return what a principal has asked for, according to the file of the audit."""
     found = set()
-    for line in file.read_text().splitlines():
+    whole, _, _ = file.read_text().rpartition("\n")  # the last line may be on its way
+    for line in whole.splitlines():
         event = json.loads(line)
         user = event.get("actor", {}).get("user", {})
         if "api" not in event or f"{user['type']}:{user['name']}" != principal:

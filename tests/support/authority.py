@@ -31,6 +31,12 @@ def name_of(parts: Name) -> x509.Name:
     return x509.Name([x509.NameAttribute(_OIDS[kind], value) for kind, value in parts])
 
 
+def certificates_of(key_store: Path) -> bytes:
+    """Return the part of a key store without its key."""
+    pem = key_store.read_bytes()
+    return pem[pem.index(b"-----BEGIN CERTIFICATE") :]
+
+
 class Authority:
     """One authority, in a folder of its own."""
 
@@ -58,6 +64,28 @@ class Authority:
         path = self.folder / f"{name}.pem"
         pem = self.pem(subject or [("CN", name)], hosts, days, is_rsa, password)
         return write_private(path, pem)
+
+    def revocation_list(
+        self,
+        path: Path,
+        *revoked: Path,
+        issued: timedelta = timedelta(hours=-1),
+        expires: timedelta = timedelta(days=1),
+    ) -> Path:
+        """Write a list of the certificates in key stores; the times are from now."""
+        now = datetime.now(UTC)
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self._name)
+            .last_update(now + issued)
+            .next_update(now + expires)
+        )
+        for each in revoked:
+            [certificate] = x509.load_pem_x509_certificates(certificates_of(each))
+            entry = x509.RevokedCertificateBuilder().serial_number(certificate.serial_number)
+            builder = builder.add_revoked_certificate(entry.revocation_date(now + issued).build())
+        made = builder.sign(self._key, hashes.SHA256())
+        return write_private(path, made.public_bytes(serialization.Encoding.PEM))
 
     def pkcs12_store(self, path: Path, name: str, password: bytes) -> Path:
         """Write a store as keytool makes it, a key and its certificate, and return its path."""
@@ -111,6 +139,15 @@ class Authority:
             .not_valid_before(min(now, end) - timedelta(days=1))
             .not_valid_after(end)
             .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
+            # What Python 3.13 and later ask for unless they are told not to.
+            .add_extension(_usage(is_ca=is_ca), critical=True)
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+            )
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                critical=False,
+            )
         )
         if hosts:
             names: list[x509.GeneralName] = []
@@ -121,3 +158,18 @@ class Authority:
                     names.append(x509.DNSName(host))
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         return builder.sign(self._key, hashes.SHA256())
+
+
+def _usage(*, is_ca: bool) -> x509.KeyUsage:
+    """Return what a key may be used for: signing certificates, or handshakes of any kind."""
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=not is_ca,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=is_ca,
+        crl_sign=is_ca,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.ports import HOST, free_port
+
 # Time limits that only a hung broker exceeds; no test waits for them.
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
@@ -45,12 +47,13 @@ def held_port() -> tuple[int, int]:
     """Return a descriptor and a free loopback port that nobody else gets while it is open.
 
     The socket is bound and does not listen: a process that shares its address can listen there, and
-    any request for a free port gets another one, also between two runs of a broker.
+    any request for a free port gets another one, also between two runs of a broker. (Port 0 with
+    such an address may be a port that another test holds, since nobody listens there.)
     """
+    port = free_port()
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", 0))
-        port = holder.getsockname()[1]
+        holder.bind((HOST, port))
         return holder.detach(), port
 
 

@@ -26,7 +26,8 @@ class Authority:
         if shutil.which("openssl") is None:
             pytest.skip("openssl is not installed")
         self._folder = folder
-        self.own = self._create(name, "-subj", f"/CN={name}")
+        usage = "keyUsage=critical,keyCertSign,cRLSign"  # asked for by Python 3.13 and later
+        self.own = self._create(name, "-subj", f"/CN={name}", "-addext", usage)
 
     def issue(self, name: str, *, address: str = "127.0.0.1") -> Certificate:
         """Create a certificate for an IP address, which a server or a client can use."""

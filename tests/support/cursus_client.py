@@ -66,6 +66,7 @@ def batch(
     *,
     acks: bytes = b"1",
     is_original: bool = False,
+    is_idempotent: bool = False,
     count: int | None = None,
 ) -> bytes:
     """Return a batch as producers send it."""
@@ -77,7 +78,7 @@ def batch(
     first = messages[0].seq if messages else 0
     last = messages[-1].seq if messages else 0
     size = len(messages) if count is None else count
-    head = MAGIC + short(name) + place + struct.pack(">BQQi", 0, first, last, size)
+    head = MAGIC + short(name) + place + struct.pack(">?QQi", is_idempotent, first, last, size)
     return head + b"".join(map(message_bytes, messages))
 
 

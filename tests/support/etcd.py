@@ -111,19 +111,40 @@ class Etcd:
             time.sleep(0.05)
         raise AssertionError((self._folder / f"m{number}.log").read_text()[-4000:])
 
-    def ask(self, path: str, number: int = 0, **body: Any) -> dict[str, Any]:
-        """Send a member a request of the JSON gateway, without TLS, and return its answer."""
-        status, found = self._answer(path, number, body)
+    def ask(self, path: str, number: int = 0, token: str = "", **body: Any) -> dict[str, Any]:
+        """Send a member a request of the JSON gateway, without TLS, and return its answer.
+
+        It has 30 s: where a gateway of the broker gives up, a busy machine may only be slow.
+        """
+        status, found = self._answer(path, number, body, token)
         assert status == 200, found
         return found
 
-    def _answer(self, path: str, number: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def _answer(
+        self, path: str, number: int, body: dict[str, Any], token: str = ""
+    ) -> tuple[int, dict[str, Any]]:
         connection = http.client.HTTPConnection(str(self.endpoints[number]), timeout=30)
+        headers = {"Authorization": token} if token else {}
         with closing(connection):
-            connection.request("POST", f"/v3/{path}", json.dumps(body))
+            connection.request("POST", f"/v3/{path}", json.dumps(body), headers)
             answer = connection.getresponse()
             found: dict[str, Any] = json.load(answer)
         return answer.status, found
+
+    def enable_passwords(self) -> None:
+        """Ask for passwords from now on: that of `root`, who may do everything, is `secret`.
+
+        etcd hashes each password for as long as many requests take together.
+        """
+        self.ask("auth/user/add", name="root", password="secret")
+        self.ask("auth/user/grant", user="root", role="root")
+        self.ask("auth/enable")
+
+    def disable_passwords(self) -> None:
+        """Ask for passwords no longer, and remove `root`."""
+        token = self.ask("auth/authenticate", name="root", password="secret")["token"]
+        self.ask("auth/disable", token=token)
+        self.ask("auth/user/delete", name="root")
 
     def entries(self, prefix: str) -> dict[str, bytes]:
         """Return the keys and values below a prefix."""

@@ -78,7 +78,7 @@ from broker.protocols.base import (
     Answer,
     Deferred,
 )
-from broker.protocols.kafka import PROTOCOL
+from broker.protocols.kafka.dispatch import PROTOCOL
 from broker.server.limiting import make_quotas
 from broker.storage import metadata
 from broker.storage.files.deletion import DeletedFolders
@@ -835,7 +835,7 @@ class FakeBroker:
         self.throttle_ms = 0
         if isinstance(reply, Answer):
             self.throttle_ms = reply.throttle_ms
-            assert reply._replace(body=None, throttle_ms=0) == Answer(None, written=reply.written)
+            assert reply._replace(body=None, throttle_ms=0) == Answer(None)
             return reply.body
         return reply
 

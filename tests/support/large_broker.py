@@ -40,8 +40,8 @@ from broker.core.session import Session
 from broker.core.topics.rules import NewTopic
 from broker.model.errors import ErrorCode
 from broker.model.protocol_names import PROTOCOL_NAMES
-from broker.protocols import PROTOCOLS
 from broker.protocols.base import Answer, Deferred
+from broker.protocols.registry import PROTOCOLS
 from tests.support.fakes import FakeBroker, batch
 from tests.support.memory_log import MemoryLog
 

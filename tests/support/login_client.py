@@ -8,7 +8,7 @@ import hmac
 import secrets
 import ssl
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from broker.codec import Record, encode, records
@@ -16,7 +16,6 @@ from tests.support.wire_client import TIMEOUT_S, ConnectionClosedError, WireClie
 
 SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}  # in the order of KIP-554
 SCRAM_ITERATIONS = 4096
-LITERAL, ALLOW = 3, 3
 
 
 class LoginFailedError(Exception):
@@ -118,23 +117,6 @@ class LoginClient(WireClient):
         body = {"deletions": [], "upsertions": [row]}
         [answer] = self.request("AlterUserScramCredentials", 0, body)["results"]
         assert answer["error_code"] == 0, answer
-
-    def allow(self, principal: str, entries: Iterable[tuple[int, str, int]]) -> None:
-        """Allow a principal operations on resources: type, name, operation of each."""
-        rows = [
-            {
-                "resource_type": kind,
-                "resource_name": name,
-                "resource_pattern_type": LITERAL,
-                "principal": principal,
-                "host": "*",
-                "operation": operation,
-                "permission_type": ALLOW,
-            }
-            for kind, name, operation in entries
-        ]
-        answer = self.request("CreateAcls", 3, {"creations": rows})
-        assert [each["error_code"] for each in answer["results"]] == [0] * len(rows), answer
 
     # ---- records ---------------------------------------------------------------------------------
 

@@ -110,12 +110,17 @@ class Client:
     """The remote end of a connection."""
 
     def __init__(
-        self, wire: "Wire", near: socket.socket, far: socket.socket, session: object
+        self,
+        wire: "Wire",
+        near: socket.socket,
+        far: socket.socket,
+        session: object,
+        host: str = "here",
     ) -> None:
         """Send through `near` and receive from it."""
         self.wire = wire
         self.socket = near
-        self.connection: Connection = wire.poller.add(far.detach(), "here", session)
+        self.connection: Connection = wire.poller.add(far.detach(), host, session)
         self._received = bytearray()
 
     def send(self, data: bytes) -> None:
@@ -249,12 +254,12 @@ class Wire:
         assert log
         return log
 
-    def connect(self, session: object = None) -> Client:
-        """Open a connection."""
+    def connect(self, session: object = None, host: str = "here") -> Client:
+        """Open a connection from an address."""
         near, far = socket.socketpair()
         near.setblocking(False)
         far.setblocking(False)
-        client = Client(self, near, far, session)
+        client = Client(self, near, far, session, host)
         self.clients.append(client)
         return client
 

@@ -26,9 +26,15 @@ class WireClient:
     """One connection."""
 
     def __init__(
-        self, address: str, timeout_s: float = TIMEOUT_S, *, client_id: str = "wire"
+        self,
+        address: str,
+        timeout_s: float = TIMEOUT_S,
+        *,
+        client_id: str = "wire",
+        source: str = "",
     ) -> None:
-        """Connect."""
+        """Connect, from an address of this host if one is given."""
+        self._source = (source, 0)
         self._address = address
         self._client_id = client_id.encode()
         self._timeout_s = timeout_s
@@ -37,7 +43,7 @@ class WireClient:
 
     def _connect(self) -> None:
         host, _, port = self._address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), self._timeout_s)
+        self.socket = socket.create_connection((host, int(port)), self._timeout_s, self._source)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = bytearray()
         self._waiting: deque[tuple[str, int, int]] = deque()

@@ -200,3 +200,13 @@ def committed_offset(
         return response["error_code"], -1
     found = response["topics"][0]["partitions"][0]
     return found["error_code"], found["committed_offset"]
+
+
+def committed(client: WireClient, group_id: str) -> dict[tuple[str, int], int]:
+    """Return what a group has committed, by topic and partition."""
+    body = {"group_id": group_id, "topics": None, "require_stable": False}
+    return {
+        (topic["name"], each["partition_index"]): each["committed_offset"]
+        for topic in client.request("OffsetFetch", 7, body)["topics"]
+        for each in topic["partitions"]
+    }

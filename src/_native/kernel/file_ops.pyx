@@ -23,6 +23,9 @@ import os
 from broker.model.errors import DiskFull, StorageError
 
 
+cdef extern from "Python.h":
+    str PyUnicode_DecodeFSDefault(const char* path)
+
 cdef extern from "kernel/file_ops_table.h" nogil:
     const FileTable file_table_real
     const FileTable* table_in_use "file_table"()
@@ -42,6 +45,7 @@ cdef extern from "kernel/file_ops_recording.h" nogil:
     const FileTable file_table_recording
     const char* file_operation_name(int kind)
     void recording_clear()
+    void recording_free_operations()
     void recording_keep_failures()
     int recording_fail(int kind, const char* path_part, int error, int after, int times,
                        int hides)
@@ -175,6 +179,11 @@ def write_file_atomic(path, data):
 def write_file(path, data):
     """Replace the content of a file; a crash may leave any part of it, or an empty file."""
     write_into(path, data, O_TRUNC, 0, False)
+
+
+def write_range(path, data, int64_t position):
+    """Write into a file from a position on; a crash may leave any part of it."""
+    write_into(path, data, 0, position, False)
 
 
 def write_at(path, data, int64_t position):
@@ -357,9 +366,20 @@ def modified_ms(path):
 
 # ---- recording, for tests ----------------------------------------------------------------------
 
+cdef tuple operation_names():
+    names = []
+    while file_operation_name(<int>len(names)) != NULL:
+        names.append(file_operation_name(<int>len(names)).decode())
+    return tuple(names)
+
+
+cdef tuple OPERATION_NAMES = operation_names()
+
+
 def start_recording(bint failures_only=False):
     """Clear the record and the planned failures, and record from now on.
 
+    Call it again after open files were renamed by anything but this module: their paths are kept.
     With `failures_only` only failures by `fail` are recorded, so that a broker can run for long.
     """
     recording_clear()
@@ -387,8 +407,8 @@ def recorded():
     operations = []
     while count > 0:
         operations.append((
-            file_operation_name(operation.kind).decode(),
-            os.fsdecode(<bytes>operation.path),
+            OPERATION_NAMES[operation.kind],
+            PyUnicode_DecodeFSDefault(operation.path),
             operation.position,
             operation.size,
             operation.bytes[:operation.bytes_size],
@@ -396,6 +416,13 @@ def recorded():
         ))
         operation = operation.next
         count -= 1
+    return operations
+
+
+def take_recorded():
+    """Return the operations so far and clear the record; what was planned to fail still does."""
+    operations = recorded()
+    recording_free_operations()
     return operations
 
 
@@ -408,11 +435,10 @@ def fail(op, path_part, errno, after=0, times=1, bint is_hidden=False):
     tests use that to plant bugs. Call it after `start_recording`.
     """
     cdef bytes part = os.fsencode(path_part)
-    cdef int kind = 0
+    cdef int kind
     if file_table() != &file_table_recording:
         raise RuntimeError("fail: start_recording was not called")
-    while file_operation_name(kind) != NULL and file_operation_name(kind).decode() != op:
-        kind += 1
-    if file_operation_name(kind) == NULL:
+    if op not in OPERATION_NAMES:
         raise ValueError(f"fail: no operation is called {op!r}")
+    kind = OPERATION_NAMES.index(op)
     done(recording_fail(kind, part, errno, after, times, is_hidden), "fail", path_part)

@@ -1,5 +1,7 @@
-/* The recording table. Paths come from the kernel (/proc/self/fd, /proc/self/maps), so a file
- * opened before the recording, renamed or mapped still has its right name in the record. */
+/* The recording table. Paths come from the kernel (/proc/self/fd), so a file that was opened before
+ * the recording, or renamed, still has its right name in the record. They are kept while a file is
+ * open, until an operation changes names or the recording starts anew: asking takes longer than
+ * most operations. */
 #define _GNU_SOURCE
 #include "kernel/file_ops_recording.h"
 
@@ -68,13 +70,28 @@ static int fault_count;
 static int keeps_failures_only;
 static int is_planned; /* the running operation fails as planned */
 static int is_hidden;  /* and reports success */
+static char is_opened_here[OPEN_PATHS_MAX]; /* by descriptor, and so it will be closed here */
+static char *open_paths[OPEN_PATHS_MAX];    /* NULL: the kernel is to be asked */
+static int open_paths_end;
 
 const char *file_operation_name(int kind) {
     return kind >= 0 && kind < KINDS ? kind_names[kind] : NULL;
 }
 
-void recording_clear(void) {
-    pthread_mutex_lock(&lock);
+static void forget_path(int fd) {
+    if (fd >= 0 && fd < OPEN_PATHS_MAX) {
+        free(open_paths[fd]);
+        open_paths[fd] = NULL;
+    }
+}
+
+static void forget_paths(void) {
+    while (open_paths_end > 0) {
+        forget_path(--open_paths_end);
+    }
+}
+
+static void free_operations(void) {
     while (first) {
         FileOperation *next = first->next;
         free(first);
@@ -84,8 +101,20 @@ void recording_clear(void) {
     recorded_count = 0;
     recorded_bytes = 0;
     lost_count = 0;
+}
+
+void recording_clear(void) {
+    pthread_mutex_lock(&lock);
+    free_operations();
+    forget_paths();
     fault_count = 0;
     keeps_failures_only = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+void recording_free_operations(void) {
+    pthread_mutex_lock(&lock);
+    free_operations();
     pthread_mutex_unlock(&lock);
 }
 
@@ -146,11 +175,24 @@ static void canonical_path(const char *path, char into[PATH_MAX]) {
     snprintf(into, PATH_MAX, "%s", path);
 }
 
+static void keep_path(int fd, const char *path) {
+    if (fd >= 0 && fd < OPEN_PATHS_MAX && is_opened_here[fd]) {
+        free(open_paths[fd]);
+        open_paths[fd] = strdup(path);
+        open_paths_end = fd < open_paths_end ? open_paths_end : fd + 1;
+    }
+}
+
 static void path_of_fd(int fd, char into[PATH_MAX]) {
     char link[64];
+    if (fd >= 0 && fd < open_paths_end && open_paths[fd]) {
+        strcpy(into, open_paths[fd]);
+        return;
+    }
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t size = readlink(link, into, PATH_MAX - 1);
     into[size > 0 ? size : 0] = 0;
+    keep_path(fd, into);
 }
 
 /* ---- one operation ------------------------------------------------------------------------ */
@@ -160,7 +202,11 @@ static void begin(Call *call, int kind, int64_t position, int64_t size) {
     pthread_mutex_lock(&lock);
     is_planned = 0;
     is_hidden = 0;
-    *call = (Call){.kind = kind, .position = position, .size = size};
+    call->kind = kind;
+    call->position = position;
+    call->size = size;
+    call->bytes_size = 0;
+    call->path[0] = call->target[0] = 0; /* not all of the 8 KB */
 }
 
 static void begin_on_fd(Call *call, int kind, int fd, int64_t position, int64_t size) {
@@ -250,8 +296,6 @@ static int64_t finish(const Call *call, int64_t result) {
         return (type)finish(&call, failure ? failure : file_table_real.operation arguments); \
     }
 
-RECORDED(int, open, (const char *path, int flags, int mode), (path, flags, mode),
-         begin_on_path(&call, KIND_OPEN, path, flags, mode))
 RECORDED(ssize_t, pread, (int fd, void *into, size_t size, int64_t position),
          (fd, into, size, position),
          begin_on_fd(&call, KIND_READ, fd, position, (int64_t)size))
@@ -267,7 +311,8 @@ RECORDED(int, sync_folder, (const char *path), (path),
          begin_on_path(&call, KIND_SYNC_FOLDER, path, 0, 0))
 RECORDED(int, sync_filesystem, (const char *path), (path),
          begin_on_path(&call, KIND_SYNC_FILESYSTEM, path, 0, 0))
-RECORDED(int, remove, (const char *path), (path), begin_on_path(&call, KIND_REMOVE, path, 0, 0))
+RECORDED(int, remove, (const char *path), (path), begin_on_path(&call, KIND_REMOVE, path, 0, 0);
+         forget_paths())
 RECORDED(int, make_folder, (const char *path, int mode), (path, mode),
          begin_on_path(&call, KIND_MAKE_FOLDER, path, 0, mode))
 RECORDED(ssize_t, send, (int out_fd, int fd, int64_t position, size_t size),
@@ -279,11 +324,27 @@ RECORDED(ssize_t, pwrite, (int fd, const void *bytes, size_t size, int64_t posit
          call.bytes_size = size)
 RECORDED(int, rename, (const char *source, const char *target), (source, target),
          begin_on_path(&call, KIND_RENAME, source, 0, 0); canonical_path(target, call.target);
-         call.bytes = call.target; call.bytes_size = strlen(call.target))
+         call.bytes = call.target; call.bytes_size = strlen(call.target); forget_paths())
+
+static int recorded_open(const char *path, int flags, int mode) {
+    Call call;
+    begin_on_path(&call, KIND_OPEN, path, flags, mode);
+    int failure = planned_failure(&call);
+    int result = failure ? failure : file_table_real.open(path, flags, mode);
+    if (result >= 0 && result < OPEN_PATHS_MAX) {
+        is_opened_here[result] = 1;
+        keep_path(result, call.path);
+    }
+    return (int)finish(&call, result);
+}
 
 static int recorded_close(int fd) {
     Call call;
     begin_on_fd(&call, KIND_CLOSE, fd, 0, 0);
+    forget_path(fd);
+    if (fd >= 0 && fd < OPEN_PATHS_MAX) {
+        is_opened_here[fd] = 0;
+    }
     int failure = planned_failure(&call);
     int result = file_table_real.close(fd); /* also when it fails: the descriptor is gone */
     return (int)finish(&call, failure ? failure : result);

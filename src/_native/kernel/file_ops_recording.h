@@ -9,6 +9,7 @@
 enum {
     RECORDED_BYTES_MAX = 64 << 20, /* of paths and written bytes; later operations are lost */
     FAULTS_MAX = 16,                /* planned failures */
+    OPEN_PATHS_MAX = 4096,          /* descriptors whose paths are kept; others are asked for */
 };
 
 typedef struct FileOperation {
@@ -27,8 +28,12 @@ extern const FileTable file_table_recording;
 /* Name of a kind, NULL after the last. */
 const char *file_operation_name(int kind);
 
-/* Clears all operations and faults, and records all from now on. */
+/* Clears all operations and faults, and records all from now on. Call it, too, after names of open
+ * files were changed by others. */
 void recording_clear(void);
+
+/* Clears the operations only. */
+void recording_free_operations(void);
 
 /* Records only injected failures from now on, so that a process can run for long. */
 void recording_keep_failures(void);
@@ -39,8 +44,8 @@ void recording_keep_failures(void);
  * -EINVAL for an operation that cannot be hidden. */
 int recording_fail(int kind, const char *path_part, int error, int after, int times, int hides);
 
-/* First operation and how many there are; they stay until recording_clear. -ENOBUFS when some
- * were lost. */
+/* First operation and how many there are; they stay until one of the two clears them.
+ * -ENOBUFS when some were lost. */
 int64_t recording_operations(const FileOperation **first);
 
 #endif

@@ -103,6 +103,7 @@ cdef class PartitionLog(ReplicatedLog):
                   uint32_t producer_ids_max=limits.PRODUCER_IDS_PER_PARTITION_MAX,
                   int64_t producer_expiration_ms=24 * 3600 * 1000, **settings):
         self.turn = turn
+        self.disk = turn.disk
         self.topic = topic
         self.topic_id = topic_id
         self.partition = partition
@@ -573,7 +574,7 @@ cdef class PartitionLog(ReplicatedLog):
             return AppendResult(AppendStatus.TRANSACTION_NOT_ADMITTED
                                 if info.attributes & ATTRIBUTE_TRANSACTIONAL
                                 else AppendStatus.TRANSACTION_OPEN)
-        if self.turn.refuses_clients:
+        if self.disk.refuses_clients:
             return AppendResult(AppendStatus.LOG_FULL)
         copy = bytearray(records)
         status = self.append_batch(<uint8_t*><char*>copy, &info, &base_offset)
@@ -602,7 +603,7 @@ cdef class PartitionLog(ReplicatedLog):
         if info.producer_id >= 0 and not info.attributes & ATTRIBUTE_CONTROL and (
                 not producers_have_room(&self.producers, info.producer_id)):
             raise TooManyProducers(f"{self!r} has no room for producer {info.producer_id}")
-        if self.turn.is_read_only and not info.attributes & ATTRIBUTE_CONTROL:
+        if self.disk.is_read_only and not info.attributes & ATTRIBUTE_CONTROL:
             raise DiskFull(f"{self!r}: the disk is full")
         if self.lacks_replicas:
             raise TooFewReplicas(f"{self!r}: fewer replicas are in sync than min.insync.replicas")
@@ -636,11 +637,15 @@ cdef class PartitionLog(ReplicatedLog):
         cdef LogStatus status = self.slice_for_replica(offset, size_max, True, &found, &owner)
         return self.take_slice(offset, status, &found, owner)
 
-    def divergence(self, int32_t epoch, int64_t offset):
+    def divergence(self, int32_t epoch, int64_t offset, int64_t log_start):
         """Return (epoch, end) of what a copy that ends with these has in common; None: all."""
         cdef int32_t known = -1
         cdef int64_t end = -1
-        return (known, end) if self.diverges(epoch, offset, &known, &end) else None
+        return (known, end) if self.diverges(epoch, offset, log_start, &known, &end) else None
+
+    def must_begin_anew(self, int32_t replica, int32_t epoch, int64_t offset, int64_t log_start):
+        """Return whether a replica's copy, with these ends, cannot be compared with this log."""
+        return self.cannot_compare(replica, epoch, offset, log_start)
 
     # ---- for broker.storage -------------------------------------------------------------------
 

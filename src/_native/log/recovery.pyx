@@ -152,7 +152,10 @@ cdef bint has_marker_from(Segment segment, int64_t position):
 
 
 def detach(PartitionLog log):
-    """Undo `attach` before the log is used: `recover` is next."""
+    """Undo `attach`, or a `recover`, before the log is used: `recover` is next."""
+    cdef Segment segment
+    for segment in log.segments:
+        segment.close()
     log.clear_producers()
     log.segments = []
     log.unsynced_indexes = []
@@ -182,9 +185,10 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
 
     Without `epochs` the whole log is read for them: an epoch below that of an older batch would
     make the next recovery truncate there. `snapshot` (b"" for none) is the producers' state at
-    `snapshot_offset`; later batches are added to it from the log. Returns the base offsets of whole
-    segments after the end: the caller renames their files. Raises StorageError when a file cannot
-    be read or truncated.
+    `snapshot_offset`; later batches are added to it from the log. If the log ends before that, no
+    producers are known: the caller has them read with an earlier snapshot (`detach`). Returns the
+    base offsets of whole segments after the end: the caller renames their files. Raises
+    StorageError when a file cannot be read or truncated.
     """
     cdef _Chunk chunk = _Chunk()
     cdef Segment segment

@@ -28,7 +28,11 @@ cdef class ReplicatedLog(SyncedLog):
     cdef bint is_held_back(self) noexcept
     cdef int64_t replica_start(self) noexcept
     cdef int64_t bytes_for_replica(self, int64_t offset) noexcept
-    cdef bint diverges(self, int32_t last_epoch, int64_t offset, int32_t* epoch,
+    cdef bint has_forgotten(self, int32_t epoch) noexcept
+    cdef bint is_in_sync(self, int32_t replica) noexcept
+    cdef bint cannot_compare(self, int32_t replica, int32_t last_epoch, int64_t offset,
+                             int64_t log_start) noexcept
+    cdef bint diverges(self, int32_t last_epoch, int64_t offset, int64_t log_start, int32_t* epoch,
                        int64_t* end) noexcept
     cdef int32_t replica_in_rack(self, bytes rack, dict racks, int64_t offset)
     cdef void wait_local(self, AckWaiter* waiter) noexcept

@@ -152,6 +152,7 @@ cdef class ReplicatedLog(SyncedLog):
     cdef int begin_replication(self) except -1:
         cdef LogEnd end
         cdef AckWaiter* waiter = self.acks.head
+        self.awaits_role = False
         if self.replication is not None:
             return 0
         end = self.visible_end()
@@ -174,7 +175,7 @@ cdef class ReplicatedLog(SyncedLog):
         cdef AckWaiter* waiter
         cdef AckWaiter* following
         cdef Replication replication = self.replication
-        self.lacks_replicas = False
+        self.lacks_replicas = self.awaits_role = False
         if replication is None:
             self.end_restored()
             return 0
@@ -194,10 +195,11 @@ cdef class ReplicatedLog(SyncedLog):
 
     cdef void end_restored(self) noexcept:
         # A start in a cluster has lowered the high watermark, in case there are other replicas.
+        # (Under `os`, what was appended in this turn becomes visible at its end.)
         cdef int64_t end = self.durable_end if self.is_group_commit else self.log_end_offset
         cdef LogEnd place
-        if self.high_watermark < end and self.active is not None and not (
-                self.is_dirty or self.staged_size > 0):
+        if self.high_watermark < end and self.active is not None and (
+                self.is_group_commit or not (self.is_dirty or self.staged_size > 0)):
             if self.find_place(end, &place):
                 self.raise_watermark(&place)
 
@@ -353,11 +355,18 @@ cdef class ReplicatedLog(SyncedLog):
 
     cdef bint is_throttling(self, int32_t replica) noexcept:
         """Return whether a replica is throttled here: those in sync never are."""
+        return (
+            self.throttles_followers
+            and self.replication is not None
+            and not self.is_in_sync(replica))
+
+    cdef bint is_in_sync(self, int32_t replica) noexcept:
+        """Return whether a replica is a member of the ISR, or is being added to it."""
         cdef Follower* follower
-        if not self.throttles_followers or self.replication is None:
+        if self.replication is None:
             return False
         follower = self.replication.find(replica)
-        return follower == NULL or not follower.is_in_sync
+        return follower != NULL and follower.is_in_sync
 
     cdef bint holds_back(self, int32_t replica) noexcept:
         """Return whether a replica gets no records now."""
@@ -421,17 +430,46 @@ cdef class ReplicatedLog(SyncedLog):
             return 0
         return self.bytes_below(&self.replication.written, offset, INT64_MAX)
 
-    cdef bint diverges(self, int32_t last_epoch, int64_t offset, int32_t* epoch,
+    cdef bint has_forgotten(self, int32_t epoch) noexcept:
+        """Return whether all batches of an epoch, and of those before it, were deleted here.
+
+        A log start that a crash has set back is below the first epoch that is known: whatever is
+        in between is of an unknown one.
+        """
+        return (
+            0 <= epoch < self.leader_epoch
+            and bool(self.epochs)
+            and epoch < self.epochs[0][0]
+            and self.epochs[0][1] <= self.log_start_offset)
+
+    cdef bint cannot_compare(self, int32_t replica, int32_t last_epoch, int64_t offset,
+                             int64_t log_start) noexcept:
+        """Return whether a copy ends before all that is still here, in an epoch forgotten here.
+
+        Its last records may be of a leader that had nobody copy them: where the forgotten epoch
+        ended is not known, so such a copy begins anew. (Kafka keeps it, and serves those records
+        when it leads.) A member of the ISR has all that was committed, and only that is deleted.
+        So it keeps its log, and what it knows of producers.
+        """
+        return (
+            log_start < offset <= self.log_start_offset
+            and self.has_forgotten(last_epoch)
+            and not self.is_in_sync(replica))
+
+    cdef bint diverges(self, int32_t last_epoch, int64_t offset, int64_t log_start, int32_t* epoch,
                        int64_t* end) noexcept:
         """Return whether a copy with these last epoch and end has records that this log has not.
 
         If so, `epoch` and `end` receive up to where both may be the same: the largest epoch that
-        both can have, and its end here.
+        both can have, and its end here. A copy without records, one that begins at its end, may
+        end within the first batch here.
         """
         if last_epoch < 0 or (
                 last_epoch == self.leader_epoch and offset <= self.log_end_offset):
             return False
         known, known_end = self.epoch_end(last_epoch)
+        if log_start < offset and self.has_forgotten(last_epoch):
+            known_end = min(known_end, self.replica_start())
         if known < 0 or (known == last_epoch and known_end >= offset):
             return False
         epoch[0] = known
@@ -569,6 +607,14 @@ cdef class ReplicatedLog(SyncedLog):
         if not self.find_place(offset, &place):
             raise StorageError(f"{self!r}: cannot find the place of offset {offset}")
         self.lower_watermark(&place)
+
+    def await_role(self):
+        """Leave the high watermark where it is until the log leads or follows.
+
+        For a log that was opened just now: what its turns and syncs reach may be on no other
+        replica.
+        """
+        self.awaits_role = True
 
     cdef void lower_watermark(self, const LogEnd* place) noexcept:
         self.high_watermark = place.offset

@@ -66,7 +66,7 @@ cdef class SegmentedLog(AwaitedLog):
     cdef void begin_epoch(self, int32_t epoch, int64_t offset) noexcept
     cdef void fail(self, int error) noexcept
     cpdef void take_offline(self, str reason) noexcept
-    cdef bint end_service(self) noexcept
+    cpdef bint end_service(self) noexcept
     cdef void report_offline(self, str reason) noexcept
     cdef void fail_unless_transient(self, int error) noexcept
 

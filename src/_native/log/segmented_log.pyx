@@ -572,8 +572,8 @@ cdef class SegmentedLog(AwaitedLog):
         if self.end_service():
             self.report_offline(reason)
 
-    cdef bint end_service(self) noexcept:
-        """Go offline; return whether the log was online.
+    cpdef bint end_service(self) noexcept:
+        """Go offline without a line in the log; return whether this log was online.
 
         This comes before anything that can raise, as a text or a log handler can: a failed sync
         would be retried, and its batches acknowledged.

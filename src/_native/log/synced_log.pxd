@@ -28,6 +28,7 @@ cdef class SyncedLog(SegmentedLog):
     cdef bint job_is_running
     cdef readonly bint is_full            # the disk had no space for the staged bytes; write again
     cdef bint is_held                     # a thread cuts it: nothing is written or synced
+    cdef readonly bint is_switching       # to another folder: nothing is acknowledged or synced
     cdef bint has_unsynced_cut            # a file was truncated since its last sync
     cdef int64_t job_started_ms
     cdef bint is_going_idle               # its file is closed as soon as its sync has ended

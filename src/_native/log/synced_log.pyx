@@ -14,7 +14,8 @@ be on the disk, so nothing of it may be acknowledged (docs/durability.md). No sy
 A full disk is not a failure. An append that finds it full is refused and has changed nothing.
 Staged batches already have their offsets, so they stay staged (`is_full`): they are not visible,
 appends are refused, and the write is retried after Turn.retry_full. While little space is left
-(Turn.is_tight), disk space is allocated before a batch is accepted, so that this does not happen.
+(DiskState.is_tight), disk space is allocated before a batch is accepted, so that this does not
+happen.
 
 A roll opens the next segment at once. The same job that makes the first batch of the new segment
 durable truncates the preallocated tail of the old file and syncs the old file, the new file and the
@@ -98,7 +99,7 @@ cdef class SyncedLog(SegmentedLog):
         cdef int status
         cdef uint32_t capacity
         cdef void* grown
-        if self.turn.is_tight:
+        if self.disk.is_tight:
             status = segment.reserve(
                 segment.written + self.staged_size + <int64_t>size, TAIL_RESERVE_BYTES_MIN)
             if status < 0:
@@ -164,12 +165,14 @@ cdef class SyncedLog(SegmentedLog):
                            "is space topic=%s partition=%d bytes=%d", self.topic,
                            self.partition, self.staged_size)
         self.is_full = True
+        self.disk.has_failed = True
         self.turn.report_full()
 
     cdef LogStatus refuse(self, int status) noexcept:
         """Return the result of an append that failed with a status."""
         if is_no_space(status):
             self.has_unsynced_cut = True
+            self.disk.has_failed = True
             self.turn.report_full()
             return LOG_FULL
         # Without a descriptor nothing has been written, and the next append may succeed.
@@ -246,9 +249,11 @@ cdef class SyncedLog(SegmentedLog):
             self.fail(status)
             return
         self.is_full = False
+        if self.is_switching:
+            return
         if self.is_replicated:
             self.written_for_replicas()
-        elif not self.is_group_commit:
+        elif not self.is_group_commit and not self.awaits_role:
             self.advance(self.log_end_offset, self.active, self.active.written,
                          self.active.max_timestamp)
         if not self.job_is_running and (self.is_sync_due() or self.owes_sync()):
@@ -367,13 +372,13 @@ cdef class SyncedLog(SegmentedLog):
             0 if self.durable_end == self.log_end_offset else self.job_started_ms)
         if self.is_replicated:
             self.synced_for_replicas()
-        elif self.is_group_commit:
+        elif self.is_group_commit and not self.awaits_role:
             self.advance(self.durable_end, self.job_segment, self.job_position,
                          self.job_max_timestamp)
         if self.sync_callbacks:
             call_reached(self, self.sync_callbacks, self.durable_end, True)
         # With staged bytes, which are in no file yet, the end of the turn starts the next sync.
-        if self.staged_size == 0 and self.owes_sync():
+        if self.staged_size == 0 and not self.is_switching and self.owes_sync():
             self.start_sync()
         elif self.is_going_idle:
             self.close_active()
@@ -433,7 +438,7 @@ cdef class SyncedLog(SegmentedLog):
     cdef void go_idle(self) noexcept:
         cdef int status = 0
         if (self.is_loading or self.is_dirty or self.job_is_running or self.is_going_idle
-                or self.is_offline or self.is_deleted or self.staged_size > 0
+                or self.is_switching or self.is_offline or self.is_deleted or self.staged_size > 0
                 or self.active is None or (self.active.fd < 0 and not self.unsealed)):
             return
         if self.unsealed and self.turn.files.is_making_room:

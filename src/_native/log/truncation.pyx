@@ -214,7 +214,9 @@ def rebuild(PartitionLog log, int64_t base_offset, int64_t end_offset, *, list e
 
     `snapshot` (b"" for none) is the producers' state at `snapshot_offset`; batches after it are
     read, and those of the last segment. What was invalid there counts as damaged, because it was on
-    the disk; if the last segment is damaged, a new one is begun after it. Raises StorageError.
+    the disk; if the last segment is damaged, a new one is begun after it. Returns where the log
+    ends: if that is below the snapshot, no producers are known, and this is called again with that
+    end and an earlier snapshot. Raises StorageError.
     """
     cdef _Chunk chunk = _Chunk()
     cdef Segment segment, old

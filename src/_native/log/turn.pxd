@@ -56,6 +56,14 @@ cdef struct WatchOwner:
     void* object               # opaque to the log
 
 
+# How full the disk of a directory is; set by server/disk_watch.py as it fills up.
+cdef class DiskState:
+    cdef public bint is_tight             # disk space is allocated before a batch is accepted
+    cdef public bint refuses_clients      # clients' records are refused
+    cdef public bint is_read_only         # and so are the broker's own
+    cdef public bint has_failed           # a write found no space since the last check
+
+
 cdef class Turn:
     """The changes of one turn of the event loop and the work they cause, for the whole broker."""
     cdef public CommitThread commit
@@ -86,10 +94,7 @@ cdef class Turn:
     cdef public object decompress         # (codec, payload, output) → size: decompresses a batch
     cdef public int64_t decompressed_bytes_max
     cdef public object decompress_sent    # the same for a producer's batch, with strict checks
-    # Set by core/maintenance/disk_space.py as the disk fills up:
-    cdef public bint is_tight             # disk space is allocated before a batch is accepted
-    cdef public bint refuses_clients      # clients' records are refused
-    cdef public bint is_read_only         # and so are the broker's own
+    cdef readonly DiskState disk          # of the data directory
     # Called when a write finds the disk full; once until `retry_full`.
     cdef public object when_full
     cdef bint is_full_reported
@@ -141,6 +146,7 @@ cdef class AwaitedLog:
     cdef readonly str topic
     cdef readonly int32_t partition
     cdef Turn turn
+    cdef public DiskState disk            # of the directory that has its folder
     cdef readonly int64_t high_watermark
     cdef readonly bint is_offline
     cdef readonly bint is_deleted
@@ -149,6 +155,7 @@ cdef class AwaitedLog:
     cdef int64_t led_from_ms              # steady_ms at which it was led in a cluster; -1: never
     cdef readonly bint is_loading         # a thread recovers it: nothing else may be accessed
     cdef readonly bint is_replicated      # other brokers have replicas of it (replicated_log.pyx)
+    cdef readonly bint awaits_role        # it was opened, and other brokers may have replicas
     cdef readonly bint is_follower        # another broker leads it: this is a copy of its log
     cdef readonly bint is_stopped         # it accepts no appends: another broker will lead it
     # Fewer replicas are in sync than min.insync.replicas; False for a follower.

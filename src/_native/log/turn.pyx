@@ -31,12 +31,18 @@ cdef int64_t REFUSED_MS = limits.PRODUCER_REFUSED_SECONDS * 1000
 
 
 @cython.final
+cdef class DiskState:
+    """How full a disk is, and what follows for the logs on it."""
+
+
+@cython.final
 cdef class Turn:
     """The changes of one turn of the event loop and the work they cause, for the whole broker."""
 
     def __cinit__(self, CommitThread commit):
         self.commit = commit
         self.files = OpenFiles()
+        self.disk = DiskState()
         self.decompressed_bytes_max = limits.DECOMPRESSED_BYTES_MIN
         self.serves_until_ns = INT64_MAX
         self.unfenced_ms = -1

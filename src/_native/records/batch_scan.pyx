@@ -56,6 +56,7 @@ cdef struct BatchHeader:
 ROW_FORMAT = "=6q4iIhhb7x"
 
 
+@final
 cdef class _Scan:
     # Iterates over the entries (batches and messages) of a buffer.
     cdef Py_buffer view
@@ -86,7 +87,10 @@ cdef class _Scan:
             return True
         if status == BATCH_EMPTY or status == BATCH_TRUNCATED:
             return False
-        raise Corrupt(f"batch: {batch_status_text(status)}", self.position())
+        raise self.corrupt(status)
+
+    cdef object corrupt(self, BatchStatus status):
+        return Corrupt(f"batch: {batch_status_text(status)}", self.position())
 
     cdef bint has_cut(self) noexcept:
         """Return whether only the head of the next entry exists, which is then in `info`."""

@@ -114,7 +114,8 @@ class ReplicaEvent(Enum):
     DIVERGING: the leader's log has another history; an epoch, and its end at the leader.
     OUT_OF_RANGE: the leader has no such offset; its log start, or -1.
     ERROR: an error code of the leader.
-    CORRUPT: its records are not valid, or do not follow what is here.
+    CORRUPT: its records are not valid, or of an epoch below that of what is here.
+    GAP: its records do not follow what is here.
     FAILED: the log takes no records: it is full, offline, or not a follower's any more.
     STALE_BROKER: of no partition: the leader knows a later registration of this broker, or none.
     """
@@ -123,6 +124,7 @@ class ReplicaEvent(Enum):
     OUT_OF_RANGE = "out of range"
     ERROR = "error"
     CORRUPT = "corrupt"
+    GAP = "gap"
     FAILED = "failed"
     STALE_BROKER = "stale broker"
 
@@ -416,15 +418,17 @@ cdef class ReplicaFetcher(Wait):
     cdef void take_records(self, Replica* replica, ReplyPartition* partition):
         cdef PartitionLog log = <PartitionLog>replica.log
         cdef int64_t end = log.log_end_offset
-        cdef bint is_corrupt
         cdef LogStatus status = log.append_replicated(
             partition.records, <size_t>partition.records_size, partition.high_watermark,
             partition.log_start, replica.epoch)
         if status == LOG_OK and log.log_end_offset == end and partition.records_size > 0:
-            status = LOG_GAP             # not even one whole batch: it would be asked for again
-        if status != LOG_OK:
-            is_corrupt = status == LOG_CORRUPT or status == LOG_GAP
-            self.fail(replica, ReplicaEvent.CORRUPT if is_corrupt else ReplicaEvent.FAILED, 0, 0)
+            status = LOG_CORRUPT         # not even one whole batch: it would be asked for again
+        if status == LOG_CORRUPT:
+            self.fail(replica, ReplicaEvent.CORRUPT, 0, 0)
+        elif status == LOG_GAP:
+            self.fail(replica, ReplicaEvent.GAP, 0, 0)
+        elif status != LOG_OK:
+            self.fail(replica, ReplicaEvent.FAILED, 0, 0)
         elif log.log_end_offset > end:
             if log.is_throttled:
                 self.turn.follower_throttle.spend(partition.records_size)

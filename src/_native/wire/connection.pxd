@@ -38,6 +38,7 @@ cdef class NativeProtocol:
     cdef bint is_write(self, Cursor frame) noexcept
     cdef bint is_read(self, Cursor frame) noexcept
     cdef bint serve(self, Connection connection, Cursor frame)
+    cdef int foresee(self, Connection connection, Cursor rest) except -1
     cdef void record_latency(self, int64_t begun_ns) noexcept
     cdef list meters(self)
     cdef void refuse(self, Connection connection, int64_t cut)
@@ -51,6 +52,7 @@ cdef class Wait:
     cdef Connection connection            # None before it begins and after it has ended
     cdef bint is_stream                   # it sends frames until it is ended, even to a slow reader
     cdef bint ends_by_input               # it is due as soon as the next bytes arrive
+    cdef bint is_brief                    # it ends soon: a broker that stops waits for it
 
     cdef void woken(self)
     cdef void due(self)
@@ -72,7 +74,7 @@ cdef class Connection:
     cdef bint is_outbound                 # this broker has opened it: it receives replies
     cdef readonly bint needs_login        # its listener has a login, and it has not logged in yet
     cdef int64_t login_ends_ms            # monotonic: when it must log in again; 0: never
-    cdef bint is_partly_served            # of the frame that is being served a part is left
+    cdef bint is_partly_served            # of the frame that is being served something is left
     cdef bint expects_long                # the last frame was longer than half of a read
     cdef InputBuffer input                # an incomplete frame, or frames that must wait
     cdef ReplySlot* slots_head

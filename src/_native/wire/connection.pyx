@@ -166,10 +166,18 @@ cdef class NativeProtocol:
     cdef bint serve(self, Connection connection, Cursor frame):
         """Start one request; return False if the connection was closed.
 
-        A long frame may be served in several turns: as long as it is not done, `serve` sets
+        A frame may be served in several turns: as long as it is not done, `serve` sets
         `connection.is_partly_served`, and is called again with the same frame, elsewhere in memory.
+        If it has also begun a wait, that is after its end.
         """
         return False
+
+    cdef int foresee(self, Connection connection, Cursor rest) except -1:
+        """Prepare for the requests behind a frame that is not done and waits; nothing is served.
+
+        `rest` is what has been received of them.
+        """
+        return 0
 
     cdef void record_latency(self, int64_t begun_ns) noexcept:
         """Record the latency of a request whose reply is being sent, if its slot has begun_ns."""
@@ -360,7 +368,8 @@ cdef class Connection:
             count = recv(self.fd, into + have, budget - have, MSG_DONTWAIT)
         else:
             count = self.tls.receive(
-                self.fd, into + have, min(budget - have, RECEIVE_BYTES_PER_TURN), poller.scratch)
+                self.fd, into + have, min(budget - have, RECEIVE_BYTES_PER_TURN), poller.scratch,
+                self.needs_login)
             poller.work += <int>(max(count, 0) >> WORK_BYTES_SHIFT) + <int>self.tls.opened
         if self.tls is not None and count < 0:
             if count == TLS_FAILED:
@@ -454,7 +463,8 @@ cdef class Connection:
         """
         cdef size_t used = 0
         cdef int64_t taken
-        cdef Cursor frame
+        cdef Cursor frame, rest
+        cdef Wait before
         if self.protocol is None and not self.detect_protocol(data, size):
             return -1 if self.is_closed else 0
         self.has_unserved = False
@@ -479,17 +489,24 @@ cdef class Connection:
                 break
             if self.is_closed:
                 return -1
-            if self.protocol.is_metered and self.poller.find_quota is not None and (
-                    self.protocol.is_write(frame)):
-                self.written_bytes += taken
-            self.protocol.requests += 1
+            if not self.is_partly_served:       # otherwise it has been counted
+                if self.protocol.is_metered and self.poller.find_quota is not None and (
+                        self.protocol.is_write(frame)):
+                    self.written_bytes += taken
+                self.protocol.requests += 1
+            self.is_partly_served = False
             self.poller.work += 1 + <int>(taken >> WORK_BYTES_SHIFT)
+            before = self.wait
             if not self.protocol.serve(self, frame):
                 return -1
             if self.is_partly_served:
-                self.is_partly_served = False
                 self.has_unserved = True
-                self.request_drain()
+                if self.wait is before:         # a fetcher's connection has one all the time
+                    self.request_drain()
+                else:
+                    rest.next = data + used + taken
+                    rest.left = size - used - <size_t>taken
+                    self.protocol.foresee(self, rest)
                 break
             used += <size_t>taken
         return <Py_ssize_t>used

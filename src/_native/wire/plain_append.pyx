@@ -39,7 +39,7 @@ cdef bint log_takes(PartitionLog log) noexcept:
     # A log that is offline or deleted refuses the append itself (PLAIN_OFFLINE).
     if log.is_loading or log.is_follower or log.is_stopped or log.lacks_replicas:
         return False
-    return not log.turn.refuses_clients and may_acknowledge(log.turn, log.broker_epoch)
+    return not log.disk.refuses_clients and may_acknowledge(log.turn, log.broker_epoch)
 
 
 cdef PlainStatus plain_append(

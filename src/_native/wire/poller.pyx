@@ -549,12 +549,13 @@ cdef class Poller(PollerState):
 
     @property
     def has_pending_replies(self):
-        """Whether a request is unanswered or a reply unsent; waits do not count."""
+        """Whether a request is unanswered or a reply unsent; of waits only brief ones count."""
         cdef Connection connection
         for connection in self.connections.values():
             if connection.is_outbound:
                 continue
-            if connection.slots_head != NULL or connection.has_unsent():
+            if connection.slots_head != NULL or connection.has_unsent() or (
+                    connection.wait is not None and connection.wait.is_brief):
                 return True
         return False
 

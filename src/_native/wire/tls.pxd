@@ -40,7 +40,8 @@ cdef class TlsChannel:
     cdef Py_ssize_t unsent_at     # in the first of them
 
     cdef int shake_hands(self, int fd, uint8_t* scratch)
-    cdef ssize_t receive(self, int fd, uint8_t* into, size_t size, uint8_t* scratch)
+    cdef ssize_t receive(
+        self, int fd, uint8_t* into, size_t size, uint8_t* scratch, bint is_sparing)
     cdef SendStatus send(
         self, OutputQueue* queue, int fd, int64_t budget, int64_t until_ns, uint8_t* scratch)
     cdef bint has_input(self)

@@ -137,8 +137,14 @@ cdef class TlsChannel:
             return self.fail("reset by the peer")
         return 0
 
-    cdef ssize_t receive(self, int fd, uint8_t* into, size_t size, uint8_t* scratch):
-        """Decrypt what has arrived; return how many bytes, 0 at the end, or a TlsStatus."""
+    cdef ssize_t receive(
+            self, int fd, uint8_t* into, size_t size, uint8_t* scratch, bint is_sparing):
+        """Decrypt what has arrived; return how many bytes, 0 at the end, or a TlsStatus.
+
+        With `is_sparing` OpenSSL is given as little at a time as in a handshake: it keeps memory
+        for the most that it was ever given.
+        """
+        cdef size_t piece_max = HANDSHAKE_PIECE_BYTES if is_sparing else PIECE_BYTES
         cdef size_t have = 0, given = 0, received = 0, total = 0, piece
         cdef ssize_t count = 1
         cdef bint is_drained = False
@@ -158,12 +164,12 @@ cdef class TlsChannel:
             elif self.held != NULL:
                 self.give_held()
             elif given < received:
-                given += self.give(scratch + given, min(PIECE_BYTES, received - given))
+                given += self.give(scratch + given, min(piece_max, received - given))
             elif is_drained or total >= size or (self.opened > 0 and holding >= HOLDING_MAX):
                 count = TLS_AGAIN
             else:
                 # What is received fits into what is asked for, as the plaintext is shorter.
-                piece = min(SCRATCH_BYTES, max(size - have, PIECE_BYTES))
+                piece = min(SCRATCH_BYTES, max(size - have, piece_max))
                 if holding >= HOLDING_MAX:
                     piece = min(piece, SHORT_PIECE_BYTES)
                 count = self.take_in(fd, scratch, piece)

@@ -40,8 +40,10 @@ cdef bint unseen_add(UnseenWrites* writes, PartitionLog log, int64_t end_offset)
 
 cdef bint list_add(UnseenList* writes, PartitionLog log, int64_t end_offset) noexcept:
     cdef uint32_t i, at
-    # A producer writes to its partitions in a similar order each time.
-    for i in range(writes.count):
+    # A producer writes to its partitions in a similar order each time. One request may name more
+    # than a look through them is worth: then a partition may have several entries.
+    cdef uint32_t looked_at = writes.count if writes.count < PARTITIONS_MAX else 0
+    for i in range(looked_at):
         at = writes.hint + i
         if at >= writes.count:
             at -= writes.count

@@ -47,6 +47,10 @@ broker topic delete greetings --yes
   (UTC without an offset), seconds or milliseconds since 1970, or `-90s`, `-5m`, `-1h`, `-7d`.
 - RANGE is `start`, `end`, an offset, `+N` (N behind the start), `-N` (the last N of each
   partition), `@TIME`, or `A:B` of these, without B.
+- Retention may delete records while `consume`, `tail`, `search`, `export`, `clone` or `rename`
+  read them. Then a line on stderr has the partition and the offsets, the verb goes on with the
+  first record that is left, and ends with 8. So does `consume -g` if records after the offset of
+  the group were deleted, and `export --resume` if records after the end of the file were.
 - A key, a value or a header's value in JSON is a text, `null`, or `{{"base64": "..."}}` if it is
   no UTF-8.
 - `broker generate completion bash|zsh|fish` prints a script; it completes topics, groups and

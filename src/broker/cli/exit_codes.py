@@ -45,7 +45,7 @@ class Exit(IntEnum):
     UNREACHABLE = (5, "no broker was found at the address")
     TIMED_OUT = (6, "a broker did not answer in time; what was asked may still happen")
     CONFLICT = (7, "it exists already, or its state does not allow this now")
-    UNHEALTHY = (8, "the answer is complete, and it is that something is not well")
+    UNHEALTHY = (8, "the answer is complete: something is not well, or records were deleted unread")
     NO_STORE = (69, "`broker start`: the metadata store has not answered for a minute")
     DEFECT = (70, "a part of the broker (see its log), or the command, has failed: a defect")
     DATA_DIR = (73, "the data directory cannot be used, or another broker uses it")

@@ -181,8 +181,8 @@ class Noun(click.Group):
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             known = self.list_commands(ctx)
-            hint = nearest_name(name, known)
-            ctx.fail(f"there is no verb {name!r}{hint}: use one of {', '.join(known)}")
+            hint = nearest_name(name, known) or "."
+            ctx.fail(f"there is no verb {name!r}{hint} It is one of: {', '.join(known)}")
         return super().resolve_command(ctx, args)
 
 
@@ -309,6 +309,31 @@ def _call(function: Callable[..., None], session: Session, options: dict[str, An
             session.output.close()
         raise
     session.output.close()
+
+
+def gathered(
+    name: str, kind: type[Row], options: Sequence[Callable[[Any], Any]]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds options, which the function gets as one value.
+
+    Args:
+        name: of this argument of the function.
+        kind: its NamedTuple; an option is the field with its name.
+        options: decorators of click, in the order of the help.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def run(*given: Any, **values: Any) -> Any:  # noqa: ANN401 - those of the function
+            value = kind(*(values.pop(each) for each in kind._fields))
+            return function(*given, **values, **{name: value})
+
+        with_options: Callable[..., Any] = run
+        for each in reversed(options):
+            with_options = each(with_options)
+        return with_options
+
+    return decorate
 
 
 def dry_run(function: Callable[..., Any]) -> Callable[..., Any]:

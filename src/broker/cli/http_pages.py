@@ -1,13 +1,13 @@
 """The pages that a broker serves over HTTP on the port of its clients: health and metrics."""
 
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.model.address import Address
 from broker.model.errors import AccessDenied, PeerError, TimedOut, Unreachable
 
 if TYPE_CHECKING:
+    from http.client import HTTPConnection
     from ssl import SSLContext
 
     from broker.client.metadata import Cluster
@@ -67,6 +67,8 @@ def page(
     Raises:
         Unreachable: nothing answers there in HTTP; TimedOut: in time.
     """
+    from http.client import HTTPException  # noqa: PLC0415 - not for `--help`: 15 ms
+
     fields = {} if password is None else {"Authorization": _basic(*password)}
     connection = _connection(address, tls, timeout_seconds)
     try:
@@ -88,9 +90,9 @@ def _basic(name: str, password: str) -> str:
 
 def _connection(
     address: Address, tls: "SSLContext | None", timeout_seconds: float
-) -> HTTPConnection:
+) -> "HTTPConnection":
+    from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415 - as above
+
     if tls is None:
         return HTTPConnection(address.host, address.port, timeout=timeout_seconds)
-    from http.client import HTTPSConnection  # noqa: PLC0415 - imports ssl
-
     return HTTPSConnection(address.host, address.port, timeout=timeout_seconds, context=tls)

@@ -15,12 +15,12 @@ Only tables show sizes and times in a form for people.
 """
 
 import json
-import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from broker.cli.tables import print_table
 from broker.model.printable import printable_lines
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 FORMATS: Final = ("table", "json", "jsonl", "yaml", "csv", "name")
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./:-]*")  # a text that YAML needs no quotes for
 _NOT_PLAIN: Final = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
-_NUMBER: Final = re.compile(r"-?[\d.,]+( [KMGTP]?i?B)?|-")
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNIT: Final = 1024
 
@@ -201,59 +200,6 @@ class Output:
 def _total_lines(totals: dict[str, Any]) -> Iterable[str]:
     for name, value in totals.items():
         yield f"{name.replace('_', ' ')}: {_cell(name, plain(value))}"
-
-
-def print_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], stream: IO[str], *, is_single: bool
-) -> None:
-    """Print rows under their columns, or the only row as lines of NAME and value."""
-    is_terminal = stream.isatty()
-    if not is_terminal and all(cell.isascii() for row in rows for cell in row):
-        _print_plain_table(columns, rows, stream, is_single=is_single)
-        return
-    from rich.console import Console  # noqa: PLC0415 - 35 ms, which other formats do not need
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    style = "" if os.environ.get("NO_COLOR") else "bold"
-    table = Table(box=None, pad_edge=False, header_style=style, show_header=not is_single)
-    if is_single:
-        table.add_column(style=style, no_wrap=True)
-        table.add_column(overflow="fold")
-        for name, value in zip(columns, rows[0], strict=True):
-            table.add_row(Text(name.replace("_", " ")), Text(value))
-    else:
-        for index, name in enumerate(columns):
-            justify: Literal["right", "left"] = "right" if _is_number(rows, index) else "left"
-            table.add_column(name.replace("_", " "), justify=justify, overflow="fold")
-        for row in rows:
-            table.add_row(*map(Text, row))
-    # In a pipe, lines are as long as they are: whoever reads them can cut them.
-    width = None if is_terminal else 1 << 14
-    Console(file=stream, width=width, highlight=False, soft_wrap=False).print(table)
-
-
-def _print_plain_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], stream: IO[str], *, is_single: bool
-) -> None:
-    """Print a table whose cells need neither styles nor lines of their own, at once.
-
-    Ten thousand rows take seconds otherwise.
-    """
-    heads = [each.replace("_", " ") for each in columns]
-    lines = [[*each] for each in zip(heads, rows[0], strict=True)] if is_single else [heads, *rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    is_right = [not is_single and _is_number(rows, index) for index in range(len(widths))]
-    for line in lines:
-        cells = [
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(line, widths, is_right, strict=True)
-        ]
-        stream.write("  ".join(cells) + "\n")
-
-
-def _is_number(rows: Sequence[Sequence[str]], index: int) -> bool:
-    return all(_NUMBER.fullmatch(each[index]) for each in rows)
 
 
 def size_text(size: float) -> str:

@@ -3,18 +3,16 @@
 Both are options of the same command: a first user exists before the broker has started.
 """
 
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import click
 from click.core import ParameterSource
 
+from broker.cli.frame import Session, gathered
 from broker.model.errors import TimedOut, Unreachable
 
 if TYPE_CHECKING:
-    from broker.cli.frame import Session
     from broker.client.metadata import Cluster
     from broker.model.config import Config
 
@@ -34,16 +32,26 @@ class Stopped(NamedTuple):
 
         return configuration(self.config, self.data_dir, None, self.settings)
 
+    def words(self) -> list[str]:
+        """Return the options again, without the values of settings: they may be passwords."""
+        words = [] if self.data_dir is None else ["--data-dir", self.data_dir]
+        words += [] if self.config is None else ["--config", str(self.config)]
+        for each in self.settings:
+            words += ["--set", f"{each.partition('=')[0]}=..."]
+        return words
 
-def stopped_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a stopped broker; the function gets them as `stopped`."""
 
-    @wraps(function)
-    def with_stopped(*given: Any, **options: Any) -> Any:  # noqa: ANN401 - those of the function
-        stopped = Stopped(*(options.pop(each) for each in Stopped._fields))
-        return function(*given, **options, stopped=stopped)
-
-    for each in (
+stopped_options: Final = gathered(
+    "stopped",
+    Stopped,
+    (
+        click.option("--data-dir", metavar="DIR", help="Data directory of a stopped broker."),
+        click.option(
+            "--config",
+            type=click.Path(path_type=Path, dir_okay=False),
+            metavar="FILE",
+            help="Settings of a stopped broker, as for start.",
+        ),
         click.option(
             "--set",
             "settings",
@@ -51,19 +59,11 @@ def stopped_options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME=VALUE",
             help="Set one of them; may be repeated.",
         ),
-        click.option(
-            "--config",
-            type=click.Path(path_type=Path, dir_okay=False),
-            metavar="FILE",
-            help="Settings of a stopped broker, as for start.",
-        ),
-        click.option("--data-dir", metavar="DIR", help="Data directory of a stopped broker."),
-    ):
-        with_stopped = each(with_stopped)
-    return with_stopped
+    ),
+)
 
 
-def place_of(session: "Session", stopped: Stopped) -> "Place":
+def place_of(session: Session, stopped: Stopped) -> "Place":
     """Return the configuration of the stopped broker, or the cluster of running ones."""
     if not any(stopped):
         try:

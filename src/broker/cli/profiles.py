@@ -72,7 +72,8 @@ class Connection(NamedTuple):
         cluster = Cluster(
             parse_addresses(self.bootstrap_server),
             give_up_seconds=self.timeout_seconds,
-            pool=Pool(SystemClock(), timeout_seconds=self.timeout_seconds),
+            answer_seconds=self.timeout_seconds,
+            pool=Pool(SystemClock()),
             security=self.security(),
         )
         cluster.check_reachable()

@@ -3,10 +3,12 @@
 import argparse
 import os
 import re
+import select
 import sys
 from functools import partial
+from io import UnsupportedOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 
 from broker.model.printable import printable_lines
 
@@ -46,13 +48,40 @@ def open_closed_streams() -> None:
 
 def print_error(error: "PolylogError") -> None:
     """Print why a command fails, or a part of it, on stderr."""
-    print(f"broker: {printable_lines(str(error))}", file=sys.stderr)
+    print(f"broker: {printable_lines(f'{error}{_where_to_look(error)}')}", file=sys.stderr)
+
+
+def _where_to_look(error: "PolylogError") -> str:
+    """Return what lists those that exist, of something that does not; or where help is."""
+    from broker.model.errors import ErrorCode, RequestError  # noqa: PLC0415 - only for errors
+
+    if not isinstance(error, RequestError):
+        return ""
+    if error.code in {ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR}:
+        return ": `broker docs operations` says how to go on, at Damaged records"
+    noun = {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "topic",
+        ErrorCode.GROUP_ID_NOT_FOUND: "group",
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "txn",
+    }.get(error.code)
+    return "" if noun is None else f": `broker {noun} list` shows those that exist"
 
 
 def print_os_error(error: OSError) -> None:
     """Print why the system refuses something: without a file's name it was a standard stream."""
     what = error.filename if isinstance(error.filename, str) else "input or output"
     print(f"broker: {printable_lines(what)}: {error.strerror or error}", file=sys.stderr)
+
+
+def check_reader(stream: IO[str] | IO[bytes]) -> None:
+    """Raise BrokenPipeError if whoever reads a stream has gone: who waits would not notice."""
+    poller = select.poll()
+    try:
+        poller.register(stream, 0)
+    except UnsupportedOperation:
+        return  # it is in memory
+    if any(events & select.POLLERR for _, events in poller.poll(0)):
+        raise BrokenPipeError
 
 
 def discard_output() -> None:

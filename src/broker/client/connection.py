@@ -72,31 +72,51 @@ class Client:
         self._client_id = client_id
         self._correlation_id = 0
         self._versions: dict[int, range] = {}
-        self._receive_flags = int(socket.MSG_WAITALL)
-        try:
-            self._socket = socket.create_connection((address.host, address.port), timeout_seconds)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # The kernel's timeouts instead of Python's: with the latter the socket would be
-            # non-blocking, and MSG_WAITALL would return every piece that has arrived.
-            self._socket.settimeout(None)
-            for each in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-                self._socket.setsockopt(socket.SOL_SOCKET, each, _timeval(timeout_seconds))
-            if secured is not None and secured.tls is not None:
-                # OpenSSL would ask a socket with the kernel's timeouts again and again.
-                self._socket.settimeout(timeout_seconds)
-                host = address.host if secured.checks_host else None
-                self._socket = secured.tls.wrap_socket(self._socket, server_hostname=host)
-                self._receive_flags = 0  # TLS knows no flags
-        except (OSError, UnicodeError) as error:  # UnicodeError: a host that cannot be a name
-            raise Unreachable(
-                f"no broker at {address} ({error}): start one with `broker start`, or name another"
-            ) from error
+        self._secured = secured
+        self._timeout_seconds = timeout_seconds
+        self._socket, self._receive_flags = self._connect()
         if secured is not None and secured.credentials is not None:
             try:
                 self._log_in(secured.credentials)
             except PolylogError:
                 self.close()
                 raise
+
+    def _connect(self) -> tuple[socket.socket, int]:
+        """Return a connection, over TLS if that is wanted, and the flags to receive with."""
+        address, secured, flags = self.address, self._secured, int(socket.MSG_WAITALL)
+        try:
+            connection = socket.create_connection(
+                (address.host, address.port), self._timeout_seconds
+            )
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # The kernel's timeouts instead of Python's: with the latter the socket would be
+            # non-blocking, and MSG_WAITALL would return every piece that has arrived.
+            connection.settimeout(None)
+            for each in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+                connection.setsockopt(socket.SOL_SOCKET, each, _timeval(self._timeout_seconds))
+            if secured is not None and secured.tls is not None:
+                # OpenSSL would ask a socket with the kernel's timeouts again and again.
+                connection.settimeout(self._timeout_seconds)
+                host = address.host if secured.checks_host else None
+                connection = secured.tls.wrap_socket(connection, server_hostname=host)
+                flags = 0  # TLS knows no flags
+        except (OSError, UnicodeError) as error:  # UnicodeError: a host that cannot be a name
+            raise Unreachable(
+                f"no broker at {address} ({error}): start one with `broker start`, or name another"
+            ) from error
+        return connection, flags
+
+    def beside(self) -> "tuple[socket.socket, Credentials | None]":
+        """Return another connection to the broker, for another of its protocols.
+
+        With it comes who has to log in on it, in the way of that protocol.
+
+        Raises:
+            Unreachable: no connection can be made.
+        """
+        credentials = None if self._secured is None else self._secured.credentials
+        return self._connect()[0], credentials
 
     def _log_in(self, credentials: "Credentials") -> None:
         from broker.client.sasl import login  # noqa: PLC0415 - most clients do not log in

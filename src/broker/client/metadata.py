@@ -61,14 +61,25 @@ class Cluster:
         *,
         client_id: str = CLIENT_ID,
         give_up_seconds: float = CLIENT_GIVE_UP_SECONDS,
+        answer_seconds: float | None = None,
         pool: Pool = POOL,
         security: "SecuritySettings | None" = None,
     ) -> None:
-        """Keep the addresses; `security` is that of all connections, of which there is none yet."""
+        """Keep the addresses; nothing is connected yet.
+
+        Args:
+            bootstrap: the addresses.
+            client_id: as of Client.
+            give_up_seconds: after this time a request that fails is not repeated.
+            answer_seconds: how long an answer is waited for; CLIENT_TIMEOUT_SECONDS if None.
+            pool: where idle connections are kept.
+            security: TLS and the login of all connections; None: neither.
+        """
         self.bootstrap = tuple(bootstrap)
         self.client_id = client_id
         self.give_up_seconds = give_up_seconds
         self._security = security
+        self._answer_seconds = answer_seconds
         self._pool = pool
         self._leaders: dict[tuple[str, int], Address] = {}
 
@@ -271,7 +282,9 @@ class Cluster:
         Raises:
             PeerError, Unreachable: see Client.version, Client.request and Pool.lease.
         """
-        with self._pool.lease(address, self.client_id, self._security) as client:
+        with self._pool.lease(
+            address, self.client_id, self._security, self._answer_seconds
+        ) as client:
             version = client.version(api.name, api.versions)
             answer = client.request(api.name, version, body, as_views=api.as_views)
         return cast("ResponseT", answer)

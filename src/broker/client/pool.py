@@ -19,16 +19,15 @@ from broker.model.limits import CLIENT_IDLE_CONNECTIONS_MAX, CLIENT_IDLE_SECONDS
 if TYPE_CHECKING:
     from broker.client.security import SecuritySettings
 
-_Key = tuple[Address, str, "SecuritySettings | None"]
+_Key = tuple[Address, str, "SecuritySettings | None", float | None]
 
 
 class Pool:
-    """Idle connections by address, client id and who logged in; thread-safe."""
+    """Idle connections by address, client id, who logged in and their timeout; thread-safe."""
 
-    def __init__(self, clock: Clock, *, timeout_seconds: float | None = None) -> None:
-        """Start without connections; all have the same timeout, see Client."""
+    def __init__(self, clock: Clock) -> None:
+        """Start without connections."""
         self._clock = clock
-        self._timeout_seconds = timeout_seconds
         self._lock = threading.Lock()
         self._process = os.getpid()
         # For each connection the time of its return in ms; the last one was returned last.
@@ -36,20 +35,30 @@ class Pool:
 
     @contextmanager
     def lease(
-        self, address: Address, client_id: str, security: "SecuritySettings | None" = None
+        self,
+        address: Address,
+        client_id: str,
+        security: "SecuritySettings | None" = None,
+        timeout_seconds: float | None = None,
     ) -> Iterator[Client]:
         """Lease a connection, a new one if none is idle; an exception in the block closes it.
+
+        Args:
+            address: of the broker.
+            client_id: as of Client.
+            security: TLS and the login; None: neither.
+            timeout_seconds: as of Client.
 
         Raises:
             Unreachable: no connection can be made.
             AccessDenied: the broker refuses the login.
             ConfigError: the settings of its security cannot be used.
         """
-        key = (address, client_id, security)
+        key = (address, client_id, security, timeout_seconds)
         client = self._take(key)
         if client is None:
             secured = None if security is None else security.secured()
-            client = Client(address, client_id, self._timeout_seconds, secured)
+            client = Client(address, client_id, timeout_seconds, secured)
         try:
             yield client
         except BaseException:

@@ -57,7 +57,7 @@ async def with_password(
     exchange = login.rules.mechanisms[plain.NAME].begin()
     message = f"\0{name}\0{password}".encode("utf-8", "replace")
     step = exchange.respond(message, session.broker.clock.wall_ms())
-    outcome = await logins.work.outcome(step)
+    outcome = await logins.work.outcome(step, session.client_host)
     assert not isinstance(outcome, Challenge)
     if isinstance(outcome, Done):
         if succeeded(session, protocol, plain.NAME, Principal(USER, outcome.user)):

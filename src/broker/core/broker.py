@@ -31,6 +31,7 @@ from broker.storage.log_dir import DiskSpace, disk_space
 if TYPE_CHECKING:
     from broker._native.wire.connection import Connection
     from broker.core.links import Links
+    from broker.core.maintenance.moves import Moves
     from broker.core.partition_changes import PartitionChanges
 
 
@@ -63,6 +64,7 @@ class Broker(NamedTuple):
     # All that are open now; those that clients have opened have a Session.
     connections: "Callable[[], Sequence[Connection]]" = tuple
     more_directories: Directories | None = None  # None: all is in the data directory
+    moves: "Moves | None" = None  # None: there is one directory
 
     @property
     def config(self) -> Config:

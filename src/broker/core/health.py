@@ -81,6 +81,11 @@ _STORE: Final = Reason(
     "metadata_store_unreachable",
     "check the metadata store and the network to it: without it a broker is fenced",
 )
+_DAMAGED: Final = (
+    "some records of these partitions are not served: docs/operations.md (Damaged records) says"
+    " how to go on"
+)
+_DIRECTORIES: Final = "mount or repair their disks, then restart the broker"
 _NO_CONTROLLER: Final = Reason("no_controller", "wait; if it stays so, check the metadata store")
 _OF_PARTITIONS: Final = (
     (
@@ -102,6 +107,7 @@ class Health:
     """What the parts of a broker tell of themselves."""
 
     __slots__ = (
+        "damaged",
         "disk_free_bytes",
         "disk_level",
         "is_store_reachable",
@@ -116,6 +122,7 @@ class Health:
         # Both are replaced for a member of a cluster.
         self.membership: Callable[[], Membership] = lambda: Membership.ALONE
         self.is_store_reachable: Callable[[], bool] = lambda: True
+        self.damaged: Callable[[], list[str]] = list  # logs with records that are refused
         self.disk_level = Level.NORMAL
         self.disk_free_bytes = 0
         self.was_ready = False  # all reasons not to be were gone once
@@ -140,6 +147,9 @@ class Health:
         found = []
         if self.disk_level > Level.NORMAL:
             found.append(Reason(f"disk_{self.disk_level.name.lower()}", FREE_IT))
+        if damaged := self.damaged():
+            examples = tuple(damaged[:_EXAMPLES_MAX])
+            found.append(Reason("damaged_records", _DAMAGED, len(damaged), examples))
         if not self.is_store_reachable():
             found.append(_STORE)
         return found
@@ -155,6 +165,9 @@ async def of_cluster(broker: "Broker") -> list[Reason]:
         *broker.health.not_ready(is_loading=broker.topics.is_loading),
         *broker.health.of_node(),
     ]
+    if lost := broker.directories.lost:
+        examples = tuple(map(str, lost[:_EXAMPLES_MAX]))
+        found.append(Reason("lost_directories", _DIRECTORIES, len(lost), examples))
     if broker.cluster.controller_id == NO_LEADER:
         found.append(_NO_CONTROLLER)
     key = "health", broker.topics.config_changes  # as of min.insync.replicas

@@ -3,13 +3,17 @@
 from typing import TYPE_CHECKING
 
 from broker.core.broker import Broker
+from broker.model.limits import UNSEEN_PARTITIONS_PER_CONNECTION_MAX
 from broker.model.listener import UNSECURED, ListenerConfig
 from broker.model.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from broker._native.log.permissions import Permissions
     from broker._native.wire.quota import ClientQuota
     from broker.core.links import Upstreams
+    from broker.core.logs.log import Log
     from broker.core.security.login import Login
 
 
@@ -36,6 +40,7 @@ class Session:
         "software",
         "state",
         "throttle_ms",
+        "unseen",
         "upstreams",
     )
 
@@ -62,6 +67,8 @@ class Session:
         self.state: object = None  # its protocol's state of this connection
         self.quota: ClientQuota | None = None  # what limits its last request, if there are quotas
         self.throttle_ms = 0  # for how long the request at hand makes its client rest
+        # What the request at hand has written and may not be visible yet, as (log, end offset).
+        self.unseen: list[tuple[Log, int]] = []
         self.is_forwarded = False  # another broker forwards requests of its clients on it
         # The address of the client whose requests are forwarded. It is only shown: what this
         # connection may do, and what it counts as, follows from `client_host`.
@@ -85,6 +92,24 @@ class Session:
         authorizer = self.broker.security.authorizer
         if authorizer is not None:
             self.permissions = authorizer.permissions(principal, self.client_host)
+
+    def has_written(self, log: "Log", end_offset: int) -> None:
+        """Have the reads behind the request at hand see what it has written.
+
+        Handlers tell of every write whose answer may come before all replicas in sync have it.
+        One that is visible when the request is answered delays nothing. The reads wait as they do
+        for writes on the native paths (src/_native/wire/unseen_writes.pyx).
+        """
+        # With more partitions whose replicas are late, a read does not wait for the rest of them.
+        if not log.is_replicated or len(self.unseen) < UNSEEN_PARTITIONS_PER_CONNECTION_MAX:
+            self.unseen.append((log, end_offset))
+
+    def take_unseen(self) -> "Sequence[tuple[Log, int]]":
+        """Return what the request has written, once it is answered, and forget it."""
+        if not self.unseen:
+            return ()
+        unseen, self.unseen = self.unseen, []
+        return unseen
 
     @property
     def is_identified(self) -> bool:

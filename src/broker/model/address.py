@@ -15,7 +15,8 @@ DEFAULT_PORT = 9092
 WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
 _BOTH_FAMILIES = {"localhost": ("127.0.0.1", "::1"), "": ("0.0.0.0", "::")}  # noqa: S104
 _LOOPBACK_V6 = bytes(15) + b"\x01"
-_MAPPED_V4_LOOPBACK = bytes(10) + b"\xff\xff\x7f"
+_MAPPED_V4 = bytes(10) + b"\xff\xff"
+_NETWORK_V6_BYTES = 8
 
 
 class Address(NamedTuple):
@@ -43,7 +44,7 @@ class Address(NamedTuple):
             return True
         if ":" in self.host:
             packed = _packed(socket.AF_INET6, self.host)
-            return packed == _LOOPBACK_V6 or packed.startswith(_MAPPED_V4_LOOPBACK)
+            return packed == _LOOPBACK_V6 or packed.startswith(_MAPPED_V4 + b"\x7f")
         return _packed(socket.AF_INET, self.host).startswith(b"\x7f")
 
     @property
@@ -74,6 +75,19 @@ def parse_address(text: str) -> Address:
     if int(port_text) > PORT_MAX:
         raise ConfigError(f"{text!r}: a port is 0 .. {PORT_MAX}")
     return Address(host, int(port_text), protocol)
+
+
+def origin(host: str) -> str:
+    """Return whom an address counts for where clients share something by address.
+
+    That is the address itself, of IPv6 its network of 64 bits: one host may use any address of its
+    network (RFC 4291, section 2.5.4; RFC 8981).
+    """
+    packed = _packed(socket.AF_INET6, host.partition("%")[0]) if ":" in host else b""
+    if not packed or packed.startswith(_MAPPED_V4):
+        return host
+    network = packed[:_NETWORK_V6_BYTES] + bytes(len(packed) - _NETWORK_V6_BYTES)
+    return f"{socket.inet_ntop(socket.AF_INET6, network)}/64"
 
 
 def _packed(family: int, host: str) -> bytes:

@@ -251,8 +251,8 @@ class Config(Values):
 
     @property
     def more_dirs(self) -> tuple[Path, ...] | None:
-        """The other directories for partitions; None: a broker of a cluster has none."""
-        if self.metadata_address is not None or self.integer("polylog.workers") > 1:
+        """The other directories for partitions; None: workers have none."""
+        if self.integer("polylog.workers") > 1:
             return None
         return tuple(Path(each).absolute() for each in split_words(self.text("log.dirs"))[1:])
 
@@ -633,10 +633,10 @@ def _warnings(given: Sequence[Given], values: Values) -> Iterator[tuple[str, str
     """Yield what an operator may not expect of values that are allowed: the setting, and a text."""
     folders = split_words(values.text("log.dirs"))
     is_alone = values.text("polylog.metadata.store") == SQLITE
-    if len(folders) > 1 and not (is_alone and values.integer("polylog.workers") == 1):
+    if len(folders) > 1 and values.integer("polylog.workers") > 1:
         text = (
-            f"of {len(folders)} directories a broker of a cluster uses only the first,"
-            f" {folders[0]}: join the disks by the system (RAID, LVM), or start a broker for each"
+            f"of {len(folders)} directories polylog.workers use only the first, {folders[0]}: join"
+            " the disks by the system (RAID, LVM), or start a broker for each"
         )
         yield "log.dirs", text
     if folders and Path(folders[0]).parent == _EMPTIED:

@@ -75,11 +75,14 @@ def given_texts(
     if of_kafka:
         # Rarely needed:
         from broker.model.image_files import logins_in_file  # noqa: PLC0415
+        from broker.model.image_users import logins_of_users  # noqa: PLC0415
         from broker.model.kafka_environment import read_variables  # noqa: PLC0415
 
         has_listeners = any(each.name == "listeners" for each in (*given, *in_command))
         given += read_variables(of_kafka, faults, ignored, has_listeners=has_listeners)
-        given = logins_in_file(of_kafka, [*given, *in_command], faults) + given
+        known = [*given, *in_command]
+        given = logins_in_file(of_kafka, known, faults) + given
+        given = logins_of_users(of_kafka, known, faults, ignored) + given
     given += _from_environment(environment, faults)
     return Sources([*given, *in_command], [*faults, *of_command], ignored, replaced)
 

@@ -75,7 +75,7 @@ def logins_in_file(
 ) -> list[Given]:
     """Return the JAAS lines of listeners with SASL that the file of KAFKA_OPTS has."""
     named = _LOGIN_FILE.search(environment.get("KAFKA_OPTS", ""))
-    listeners = _listeners_with_sasl(given)
+    listeners = listeners_with_sasl(given)
     if named is None or not listeners:
         return []
     path = Path(named[1].strip("\"'"))
@@ -97,8 +97,11 @@ def logins_in_file(
     return found
 
 
-def _listeners_with_sasl(given: Sequence[Given]) -> list[str]:
-    """Return the names of listeners with SASL, in small letters; wrong ones are told elsewhere."""
+def listeners_with_sasl(given: Sequence[Given]) -> list[str]:
+    """Return the names of listeners with SASL, in small letters; wrong ones are told elsewhere.
+
+    Those of controllers are none: no broker here listens there.
+    """
     texts = {each.name: each.text for each in given}
     words = texts.get("listener.security.protocol.map", "")
     try:
@@ -108,10 +111,12 @@ def _listeners_with_sasl(given: Sequence[Given]) -> list[str]:
     names = (
         word.strip().rpartition(SEPARATOR)[0] for word in texts.get("listeners", "").split(",")
     )
+    controllers = texts.get("controller.listener.names", "").upper().split(",")
     return [
         name.lower()
         for name in dict.fromkeys(names)
         if name.upper() in protocols and protocols[name.upper()].has_sasl
+        if name.upper() not in {each.strip() for each in controllers}
     ]
 
 

@@ -102,7 +102,7 @@ REPLY_MEMORY_SCARCE_BYTES = 16 * MIB
 REPLY_MEMORY_BYTES_MAX = 32 * MIB
 # What responses of the other protocols may take together that are whole in memory before they are
 # sent: the largest is made alone.
-LONG_ANSWERS_BYTES_MAX = 15 * MIB
+LONG_ANSWERS_BYTES_MAX = 16 * MIB
 # Requests with acks=0 whose connections were closed while they were appended; above this they end.
 DISCONNECTED_APPENDS_BYTES_MAX = 32 * MIB
 # Reply slots kept for the next requests, of all connections: some 300 KB.
@@ -203,6 +203,7 @@ ZSTD_WINDOW_BYTES_MAX = 8 * MIB
 FETCH_BYTES_MAX = 55 * MIB  # Kafka's fetch.max.bytes
 FETCH_WAIT_MS_MAX = 300_000
 FETCH_SESSIONS_MAX = 1_000
+FETCH_SESSIONS_EVICTED_MAX = 16  # for a new one: each takes a look at all addresses
 # Partitions that all fetches keep between two requests or while they wait, some 200 bytes each.
 # Above it there are no new sessions, and a fetch without one does not wait.
 FETCH_PARTITIONS_HELD_MAX = 200_000
@@ -235,7 +236,7 @@ V1_CONSUME_BYTES_MAX = 1 * MIB
 V1_CONSUME_RECORDS_MAX = 10_000
 # A value that is sent alone, by its length in the line. A longer one is skipped; the line says so
 # with its offset and size.
-V1_LONG_VALUE_BYTES_MAX = LONG_ANSWERS_BYTES_MAX
+V1_LONG_VALUE_BYTES_MAX = 15 * MIB
 # A line of another broker: with one such value, or with many offsets behind its values.
 V1_FORWARDED_BYTES_MAX = V1_LONG_VALUE_BYTES_MAX + 1 * MIB
 # Bytes of one value that are escaped for a line in a turn: 1 ms.
@@ -279,10 +280,11 @@ RUSTLOG_METRICS_SECONDS = 5
 
 # Largest frame that its document and clients allow; also a limit of decompression.
 CURSUS_FRAME_BYTES_MAX = 64 * MIB
-# Records in one response: its newer clients refuse frames of 16 MiB. A larger record, by its length
-# in a frame, is refused when it is written; one that another protocol has written is not sent.
-CURSUS_CONSUME_BYTES_MAX = 15 * MIB
-CURSUS_RECORD_BYTES_MAX = CURSUS_CONSUME_BYTES_MAX
+# Largest frame that its newer clients read. A record that does not fit beside the topic's name and
+# the rest of a head is refused when it is written, and not sent if another protocol has written it.
+CURSUS_RESPONSE_BYTES_MAX = 16 * MIB
+CURSUS_RECORD_BYTES_MAX = CURSUS_RESPONSE_BYTES_MAX - 31
+CURSUS_CONSUME_BYTES_MAX = 15 * MIB  # several records in one response
 # Largest batch of a topic that its clients create: the largest record with the batch's overhead and
 # its headers, with 65,535 bytes of each text in them.
 CURSUS_MESSAGE_BYTES_MAX = CURSUS_RECORD_BYTES_MAX + 1 * KIB
@@ -894,4 +896,4 @@ assert OPEN_TRANSACTIONS_MAX < CURSUS_TRANSACTIONS_REMEMBERED
 assert READ_DECOMPRESSED_BYTES_MAX < CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX
 assert MESSAGE_BYTES_MAX < CURSUS_CONSUME_BYTES_MAX < CURSUS_FRAME_BYTES_MAX
 # The header of a response has a topic or pattern of up to 64 KiB.
-assert CURSUS_RECORD_BYTES_MAX + 128 * KIB < 16 * MIB
+assert CURSUS_CONSUME_BYTES_MAX + 128 * KIB < CURSUS_RESPONSE_BYTES_MAX <= LONG_ANSWERS_BYTES_MAX

@@ -1,20 +1,21 @@
 """The limits of connections before their login, and of logging in.
 
 The default of sasl.server.max.receive.size is here, too: a frame is held twice while it is served,
-once received and once decoded, and with both a connection that has not logged in takes 64 KiB.
+once received and once decoded; or once, beside 18 KiB of a TLS connection and the 17 KiB in which
+OpenSSL has received a record. With either a connection that has not logged in takes 64 KiB.
 """
 
 from broker.model.limits import KIB
 
-LOGIN_FRAME_BYTES_MAX = 30 * KIB  # a token of some authorization servers has 16 KiB
+LOGIN_FRAME_BYTES_MAX = 17 * KIB  # a token of some authorization servers has 16 KiB
 # Received at a time before the login: a frame, and what a client sends without waiting.
 LOGIN_RECEIVE_BYTES = 32 * KIB
-# Connections that have not logged in: with one more, those that have waited longest are closed,
-# so that connections which never log in do not keep others out.
+# Connections that have not logged in: with one more, those of the address that has most of them are
+# closed, the oldest first, so that connections which never log in do not keep others out.
 LOGINS_WAITING_MAX = 2_000
 LOGIN_SECONDS = 15  # from the connection to its login, TLS included
 # Computations of logins that wait for the thread: each takes some milliseconds. With more, a login
-# is refused as with wrong credentials.
+# of the address that has most of them is refused as with wrong credentials.
 LOGIN_WORK_WAITING_MAX = 1_000
 # The answer to a failed login is held back twice as long as the one before, from the same address
 # for the same user: so many times connection.failed.authentication.delay.ms at most, and so long.

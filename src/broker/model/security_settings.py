@@ -71,6 +71,11 @@ _TLS = (
     Setting("ssl.truststore.certificates", Kind.PASSWORD, None,
             is_per_listener=True, is_dynamic_per_listener=True,
             doc="Certificates (PEM) of authorities in place of a file."),
+    Setting("polylog.ssl.crl.location", Kind.STRING, None,
+            is_per_listener=True, is_dynamic_per_listener=True,
+            doc="File (PEM) with the revocation lists of the authorities: a certificate that one of"
+                " them names is refused, and so is one whose authorities do not all have a list"
+                " that is in force; read again when it changes. Unset: no list is asked."),
     Setting("ssl.client.auth", Kind.STRING, "none", choices=("none", "requested", "required"),
             is_per_listener=True, is_dynamic_per_listener=True,
             doc="Whether clients are asked for a certificate. requested: one without is"
@@ -107,8 +112,8 @@ _SASL = (
             doc="How clients may log in. Kafka's default, GSSAPI, is not supported. OAUTHBEARER"
                 " needs the extra oauth."),
     Setting("sasl.jaas.config", Kind.PASSWORD, None, is_per_mechanism=True,
-            doc="JAAS line of a mechanism: user_NAME=PASSWORD of PLAIN's users, and with username"
-                " and password who this broker is at other brokers. No class is loaded."),
+            doc="JAAS line of a mechanism: user_NAME=PASSWORD of users of PLAIN or SCRAM, and with"
+                " username and password who this broker is at other brokers. No class is loaded."),
     Setting("sasl.mechanism.inter.broker.protocol", Kind.STRING, "SCRAM-SHA-512",
             choices=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
             kafka_default="GSSAPI",

@@ -130,6 +130,10 @@ _CLUSTER = (
             unit="bytes",
             doc="Bytes per second that a broker's throttled followers may copy while they are"
                 " behind."),
+    Setting("replica.alter.log.dirs.io.max.bytes.per.second", Kind.LONG, LONG_MAX, minimum=0,
+            is_dynamic=True, unit="bytes",
+            doc="Bytes per second that are copied of partitions that move to another of several"
+                " log.dirs."),
 )
 
 _TOPICS = (

@@ -19,7 +19,7 @@ TLS_RECORDS_WITHOUT_DATA_BYTES = 1024 * KIB
 # And so many bytes at most: two records of the largest size. It keeps buffers of 1.3 times as
 # much for a connection that was ever busy.
 TLS_PIECE_BYTES = 32 * KIB
-# The same while a handshake is under way, from whoever it is.
+# The same while a handshake or a login is under way, from whoever it is.
 TLS_HANDSHAKE_PIECE_BYTES = 2 * KIB
 # OpenSSL would allocate 128 KiB for a first message that announces them.
 TLS_CLIENT_HELLO_BYTES_MAX = 16 * KIB

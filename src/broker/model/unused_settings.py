@@ -247,9 +247,6 @@ _NAMES = """
 """
 UNUSED_SETTINGS: Final = frozenset(_NAMES.split())
 
-# A dynamic setting that Kafka's tools set for throttles, and that its table of settings lacks.
-_OF_TOOLS = frozenset({"replica.alter.log.dirs.io.max.bytes.per.second"})
-
 # Of Kafka 1 to 3; Kafka 4 ignores them.
 _OF_EARLIER_RELEASES = frozenset(
     """
@@ -316,10 +313,7 @@ def is_unused(name: str) -> bool:
         _, _, rest = name.removeprefix(PREFIX).partition(".")
         names = [rest, rest.partition(".")[2]]
     return any(
-        each in UNUSED_SETTINGS
-        or each in _OF_TOOLS
-        or each in _OF_EARLIER_RELEASES
-        or each.startswith(_OF_PLUGINS)
+        each in UNUSED_SETTINGS or each in _OF_EARLIER_RELEASES or each.startswith(_OF_PLUGINS)
         for each in names
     )
 
@@ -338,9 +332,7 @@ def unknown(name: str, more: Iterable[str] = ()) -> str:
 
 def accepted_names() -> frozenset[str]:
     """Return every name that a configuration file may have, without those of listeners."""
-    return (
-        UNUSED_SETTINGS | _OF_TOOLS | _OF_EARLIER_RELEASES | BROKER_SETTINGS.keys() | ALIASES.keys()
-    )
+    return UNUSED_SETTINGS | _OF_EARLIER_RELEASES | BROKER_SETTINGS.keys() | ALIASES.keys()
 
 
 def _nearest(name: str, more: Iterable[str]) -> str:

@@ -268,6 +268,7 @@ KAFKA_OPTIONS: Final = (
     Option("client.id", _text, _ANY, "polylog-spark"),
     *(Option(each, _unchanged, _ANY) for each in SECURITY_SETTINGS),
     Option("default.api.timeout.ms", _positive, _ANY),
+    Option("request.timeout.ms", _positive, _ANY),
     Option("isolation.level", _one_of("read_committed", "read_uncommitted"), _READS | _F),
     Option("max.partition.fetch.bytes", _positive, _READS),
     Option("fetch.max.bytes", _positive, _READS),
@@ -299,7 +300,6 @@ KAFKA_WITHOUT_EFFECT: Final = frozenset(
         "receive.buffer.bytes",
         "reconnect.backoff.max.ms",
         "reconnect.backoff.ms",
-        "request.timeout.ms",
         "retries",
         "retry.backoff.max.ms",
         "retry.backoff.ms",
@@ -339,12 +339,6 @@ def parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
         except ValueError as error:
             raise ConfigError(f"option {name}: expected {error}, got {value!r}") from None
     return values
-
-
-def options_of(security: SecuritySettings | None) -> dict[str, str]:
-    """Return the options that say the same."""
-    found = {} if security is None else security.properties
-    return {KAFKA + name: text for name, text in found.items()}
 
 
 def security_of(values: Mapping[str, Any]) -> SecuritySettings | None:

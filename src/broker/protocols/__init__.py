@@ -1,25 +1,7 @@
 """The wire protocols: independent packages that translate between their requests and core.
 
-A package has the name of its protocol in broker.model.protocol_names, and a class PROTOCOL. Nothing
-outside of a package imports it, except this list: it can be removed with its row.
+A package has the name of its protocol in broker.model.protocol_names, and a class PROTOCOL in its
+module `dispatch`. Nothing outside of a package imports it, except the list in registry.py: it can
+be removed with its row. Neither this package nor those of the protocols import anything: commands
+that need a small part of one would import all of the broker.
 """
-
-from functools import reduce
-from importlib import import_module
-from operator import or_
-
-from broker.model.protocol_names import PROTOCOL_NAMES
-from broker.model.settings import add_topic_settings
-from broker.model.topic_config import TopicConfig
-from broker.protocols.base import WireProtocol
-
-PROTOCOLS: tuple[type[WireProtocol], ...] = tuple(
-    import_module(f"{__name__}.{name}").PROTOCOL for name in PROTOCOL_NAMES
-)
-for _each in PROTOCOLS:
-    add_topic_settings(_each.topic_settings)
-
-
-def log_flags(config: TopicConfig) -> int:
-    """Return PartitionLog.protocol_flags for the logs of a topic: the bits of all protocols."""
-    return reduce(or_, (protocol.log_flags(config) for protocol in PROTOCOLS))

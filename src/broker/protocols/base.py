@@ -6,22 +6,18 @@ time. A protocol sees values only: no socket, no task, no byte outside the reque
 """
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from broker._native.wire.connection import NativeProtocol, Wait
 from broker.core.broker import Broker
-from broker.core.logs.log import Log
 from broker.core.service import Service
 from broker.core.session import Session
-from broker.core.topics.derived_state import DerivedState
+from broker.core.topics.derived_state import DerivedState, MovingState
 from broker.model.config import Config
 from broker.model.settings import Setting
 from broker.model.topic_config import TopicConfig
-
-if TYPE_CHECKING:
-    from broker.client.connection import Client
 
 
 class LoginChange(NamedTuple):
@@ -45,8 +41,6 @@ class Answer(NamedTuple):
         body: its bytes without framing; None for no response, as to a write with acks=0.
         is_last: the connection is closed after it.
         is_droppable: some clients never read it: it is dropped if earlier responses are unread.
-        written: the appends of this request that may not be visible yet, as (log, end offset).
-            Later requests of the connection that do not write start once they are visible.
         stream: a native flow that sends frames instead of `body`; later requests wait until it
             ends.
         throttle_ms: for so long nothing more is read from the connection.
@@ -57,7 +51,6 @@ class Answer(NamedTuple):
     body: bytes | None
     is_last: bool = False
     is_droppable: bool = False
-    written: Sequence[tuple[Log, int]] = ()
     stream: Wait | None = None
     throttle_ms: int = 0
     login: LoginChange | None = None
@@ -114,71 +107,14 @@ class Additions(NamedTuple):
             accepted; may raise StorageError, which ends the broker.
         topic_deleted: called with the name of each deleted topic.
         derived_state: what checkpoints of logs have to cover first.
+        moving_state: what has files beside logs that move between directories.
     """
 
     services: tuple[Service, ...] = ()
     before_serving: Callable[[], Awaitable[None]] | None = None
     topic_deleted: Callable[[str], None] | None = None
     derived_state: tuple[DerivedState, ...] = ()
-
-
-class ImportOption(NamedTuple):
-    """An option of the command line: a number.
-
-    Attributes:
-        name: of the option, without its dashes.
-        help: one sentence.
-        default: if it is not given.
-        allowed: the numbers that are.
-    """
-
-    name: str
-    help: str
-    default: int
-    allowed: range
-
-
-class Imported(NamedTuple):
-    """The outcome of an import.
-
-    Attributes:
-        row: of ImportCommand.ROW.
-        text: the same for people.
-        problem: what to do about what was not imported; empty: everything was.
-    """
-
-    row: NamedTuple
-    text: Sequence[str]
-    problem: str = ""
-
-
-class ImportCommand(Protocol):
-    """The module of `broker import PROTOCOL`, imported when that command runs.
-
-    Attributes:
-        DESCRIPTION: what the command does.
-        OPTIONS: of its command line.
-        EXAMPLES: command lines.
-        ROW: the class of what it prints, which documents each field.
-    """
-
-    DESCRIPTION: str
-    OPTIONS: tuple[ImportOption, ...]
-    EXAMPLES: tuple[str, ...]
-    ROW: type[NamedTuple]
-
-    def run(
-        self,
-        folder: Path,
-        options: Mapping[str, int],
-        connect: "Callable[[], Client]",
-        progress: Callable[[str], None],
-        /,
-    ) -> Imported:
-        """Import the data of a folder into the broker that `connect` reaches.
-
-        `progress` prints a line for people. Raises PolylogError.
-        """
+    moving_state: tuple[MovingState, ...] = ()
 
 
 class WireProtocol(Protocol):
@@ -188,12 +124,10 @@ class WireProtocol(Protocol):
         name: the name in broker.model.protocol_names.
         topic_settings: keys of topics that only this protocol has; `polylog.<name>.` is their
             prefix.
-        import_command: the name of an ImportCommand's module, empty for none.
     """
 
     name: ClassVar[str]
     topic_settings: ClassVar[tuple[Setting, ...]] = ()
-    import_command: ClassVar[str] = ""
 
     def native_protocol(self, config: Config) -> NativeProtocol:
         """Make the native path of its connections, which leaves other requests to `handle`."""

@@ -68,6 +68,12 @@ def read_partition_metadata(folder: Path) -> bytes | None:
     return _read(folder / PARTITION_METADATA, _parse_partition_metadata)
 
 
+def has_partitions(path: Path) -> bool:
+    """Return whether a directory has the folder of a partition. StorageError: it is not read."""
+    names = file_ops.list_folder(str(path))
+    return any((path / name / PARTITION_METADATA).exists() for name in names)
+
+
 def read_properties(file: Path) -> dict[str, str] | None:
     """Return the names and values of a .properties file, or None."""
     return _read(file, _parse_properties)

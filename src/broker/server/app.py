@@ -55,7 +55,8 @@ def run(config: Config, announce: Announce, variant: Variant = _STANDARD) -> int
     """
     log_dir = LogDir(config.data_dir, config.integer("node.id"))
     try:
-        open_more(log_dir, config.more_dirs)
+        is_standalone = config.metadata_address is None
+        open_more(log_dir, config.more_dirs, is_standalone=is_standalone)
     except BaseException:
         log_dir.close()
         raise

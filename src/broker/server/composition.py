@@ -50,8 +50,8 @@ from broker.model import limits
 from broker.model.clock import Clock, SystemClock
 from broker.model.config import Config
 from broker.model.guarded_clock import MachineClock
-from broker.protocols import PROTOCOLS, log_flags
 from broker.protocols.base import Additions, WireProtocol
+from broker.protocols.registry import PROTOCOLS, log_flags
 from broker.server.checkpoints import Checkpoints
 from broker.server.clock_watch import ClockWatch
 from broker.server.connections import Connections
@@ -75,6 +75,7 @@ from broker.storage.log_dir import LogDir
 from broker.storage.recovery.partitions import Partitions
 
 if TYPE_CHECKING:
+    from broker.core.maintenance.moves import Moves
     from broker.core.security.audit import Audit
     from broker.core.session import Session
     from broker.server.cluster.cluster import Cluster
@@ -217,10 +218,34 @@ def make_broker(
         links=None if cluster is None else cluster.links,
         partition_changes=None if cluster is None else cluster.partition_changes(),
         security=security,
-        metrics=Measured(),
+        metrics=Measured(
+            None if cluster is None else cluster.remote_ends(storage.clock_watch.clock)
+        ),
         health=Health() if cluster is None else cluster.health(),
         connections=connections,
         more_directories=storage.log_dir.directories,
+        moves=_moves(storage, logs),
+    )
+
+
+def _moves(storage: Storage, logs: Logs) -> "Moves | None":
+    """Make the moves between directories, if there are several.
+
+    None in a cluster: a log that moves must not be truncated meanwhile.
+    """
+    directories, configs = storage.log_dir.directories, storage.configs
+    if len(list(directories)) == 1 or storage.opened.cluster is not None:
+        return None
+    from broker.core.maintenance.moves import Moves  # noqa: PLC0415 - most brokers have one
+
+    return Moves(
+        directories,
+        logs.topics,
+        storage.opened.io_thread,
+        storage.clock_watch.clock,
+        logs.partitions.switch,
+        logs.deletions.remove,
+        lambda: configs.current.integer("replica.alter.log.dirs.io.max.bytes.per.second"),
     )
 
 
@@ -238,11 +263,13 @@ def attach_protocols(
         if added.topic_deleted is not None:
             broker.topics.when_deleted(added.topic_deleted)
         checkpoints.cover_first(added.derived_state)
+        if broker.moves is not None:
+            broker.moves.take_along(added.moving_state)
     return attached
 
 
 def make_maintenance(
-    storage: Storage, logs: Logs, checkpoints: Checkpoints, health: Health
+    storage: Storage, logs: Logs, checkpoints: Checkpoints, broker: Broker
 ) -> Maintenance:
     """Make the periodic work on logs; it follows the configuration and the level of the disk."""
     configs, clock, topics = storage.configs, storage.clock_watch.clock, logs.topics
@@ -266,6 +293,10 @@ def make_maintenance(
     if storage.opened.cluster is not None:
         scrub.when_damaged(storage.opened.cluster.log_damaged)
     logs.files.before_cut(scrub.cut)
+    logs.loader.when_ready(scrub.loaded)
+    broker.health.damaged = scrub.damaged
+    if broker.moves is not None:
+        broker.moves.around(cleaner.rest, cleaner.resume)
 
     def apply_level(level: Level) -> None:
         """Free disk space sooner, and pause compaction, as the level of the disk asks."""
@@ -273,8 +304,14 @@ def make_maintenance(
         logs.deletions.set_urgent(is_urgent=level >= Level.TRIM)
         cleaner.is_paused = level >= Level.REFUSE
 
-    others = [each for each in storage.log_dir.directories if each != storage.log_dir.path]
-    disk_watch = DiskWatch(path, logs.turn, storage.opened.io_thread, apply_level, health, others)
+    disk_watch = DiskWatch(
+        path,
+        logs.turn,
+        storage.opened.io_thread,
+        apply_level,
+        broker.health,
+        logs.partitions.other_disks,
+    )
     return Maintenance(retention, cleaner, scrub, disk_watch)
 
 
@@ -377,7 +414,7 @@ def compose(  # noqa: PLR0913, PLR0917 - what the process has before any part
         lambda: list(poller.connections.values()),
     )
     protocols = attach_protocols(broker, small_files, checkpoints, variant.protocols)
-    maintenance = make_maintenance(storage, logs, checkpoints, broker.health)
+    maintenance = make_maintenance(storage, logs, checkpoints, broker)
     connection_limits = limit_connections(storage.configs, quotas, clock)
     waiting_logins = WaitingLogins(loop)
     measure = partial(make_pages, broker, maintenance.disk_watch, clock)
@@ -412,7 +449,15 @@ def services_of(parts: Composition, loop: Loop, more: Iterable[Service] = ()) ->
     connections = Connections(poller, storage.clock_watch.clock, loop)
     events = LogEvents(logs.turn, logs.partitions, small_files, coordinators, maintenance.scrub)
     if cluster is not None:
-        events = events._replace(when_failed=cluster.log_failed)
+        from broker.server.cluster.failed_directories import (  # noqa: PLC0415 - only replicas need it
+            FailedDirectories,
+        )
+
+        failed = FailedDirectories(
+            storage.log_dir.directories, storage.opened.io_thread, logs.topics.logs
+        )
+        events = events._replace(when_failed=cluster.log_failed, look_further=failed.logs_failed)
+        logs.loader.before_ready(failed.loaded)
     check_ms = config.integer("log.retention.check.interval.ms")
     clean = maintenance.cleaner.run if config.flag("log.cleaner.enable") else None
 
@@ -448,6 +493,7 @@ def services_of(parts: Composition, loop: Loop, more: Iterable[Service] = ()) ->
             Part("log loader", start=load_logs, stop=logs.loader.stop),
             Part("replies", stop=connections.drain),
             *_cluster_services(cluster, logs, storage, poller),
+            *_remote_ends(broker),
             *_exports(broker),
             Housekeeping(storage.configs, poller, logs.turn, events),
             Part("checkpoints", run=checkpoints.run),
@@ -455,6 +501,7 @@ def services_of(parts: Composition, loop: Loop, more: Iterable[Service] = ()) ->
             Part("digests", run=maintenance.scrub.follow),
             Part("scrub", run=maintenance.scrub.run),
             Part("cleaner", run=clean),
+            *(() if broker.moves is None else (broker.moves,)),
             *more,
         )
     )
@@ -474,6 +521,11 @@ def _cluster_services(
         return ()
     native, until_loaded = (logs.turn, poller), logs.loader.until_all_loaded
     return cluster.services(logs.files, native, storage.group_configs, until_loaded)
+
+
+def _remote_ends(broker: Broker) -> Iterable[Service]:
+    remote = broker.metrics.remote_ends
+    return () if remote is None else (Part("ends of remote logs", run=remote.run),)
 
 
 def _exports(broker: Broker) -> Iterable[Service]:

@@ -1,7 +1,7 @@
 """Periodic work on connections and logs: stale ones are closed, events of logs are processed."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from broker._native.log.turn import Turn
 from broker._native.wire.poller import Poller
 from broker.core.configs.broker_configs import BrokerConfigs
 from broker.core.maintenance.scrub import Scrub
+from broker.core.scheduling.steps import in_steps
 from broker.core.service import Service
 from broker.model import limits
 from broker.model.log_results import LogEvent
@@ -27,19 +28,25 @@ class LogEvents(NamedTuple):
     coordinators: Coordinators
     scrub: Scrub
     when_failed: Callable[[PartitionLog], object] = lambda _: None  # gets each that is offline
+    # Gets those that have gone offline, once they were reported.
+    look_further: Callable[[list[PartitionLog]], Awaitable[object]] | None = None
 
     async def take(self) -> None:
         """Write snapshots of producers for rolled logs; probe the disk for those gone offline."""
         events, self.turn.events = self.turn.events, []
         self.scrub.rolled(log for kind, log in events if kind is LogEvent.ROLLED)
         self.scrub.broken(log for kind, log in events if kind is LogEvent.BROKEN)
+        offline = [log for kind, log in events if kind is LogEvent.OFFLINE]
+        async for log in in_steps(offline, limits.LOGS_ANNOUNCED_PER_STEP):
+            self.when_failed(log)
+        if offline:
+            self.coordinators.tick()  # requests that wait for these logs are refused now
+            await self.small_files.probe()
+            if self.look_further is not None:
+                await self.look_further(offline)
         for kind, log in events:
             if kind is LogEvent.ROLLED:
                 await self._write_snapshot(log)
-            elif kind is LogEvent.OFFLINE:
-                self.when_failed(log)
-                self.coordinators.tick()  # requests that wait for this log are refused now
-                await self.small_files.probe()
 
     async def _write_snapshot(self, log: PartitionLog) -> None:
         offset, content = log.producer_snapshot()

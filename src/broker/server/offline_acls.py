@@ -20,13 +20,19 @@ def entries(config: Config) -> list[Acl]:
     return offline.run(config, read)
 
 
-def create(config: Config, acls: Sequence[Acl]) -> None:
-    """Store entries; RequestError when there is no room. The store may not exist yet."""
+def create(config: Config, acls: Sequence[Acl]) -> list[Acl]:
+    """Store entries; return all that there were before. The store may not exist yet.
 
-    async def write(found: Offline) -> None:
+    Raises:
+        RequestError: there is no room.
+    """
+
+    async def write(found: Offline) -> list[Acl]:
+        before = _entries(found)
         await acl_changes.create(OfflineMetadata(found), acls)
+        return before
 
-    offline.run(config, write, is_new=True)
+    return offline.run(config, write, is_new=True)
 
 
 def delete(config: Config, acls: Sequence[Acl]) -> int:

@@ -79,12 +79,14 @@ async def open_metadata(config: Config, log_dir: LogDir, node_ids: Sequence[int]
         )
         from broker.storage.checkpoints import store_seen  # noqa: PLC0415
         from broker.storage.checkpoints.intact import Intact  # noqa: PLC0415
+        from broker.storage.more_directories import known_directories  # noqa: PLC0415
 
         store, metadata = open_store(config, address)
         try:
             seen = await join_cluster(metadata, log_dir, config.text("polylog.metadata.store"))
             restore = records.parse_restore(await metadata.get(records.RESTORE))
-            intact = Intact(log_dir.path, restore.imported, metadata.image.revision)
+            revision, others = metadata.image.revision, known_directories(log_dir)
+            intact = Intact(log_dir.path, restore.imported, revision, others)
         except BaseException:
             await store.close()
             raise

@@ -204,7 +204,7 @@ class NativeLogs:
         except StorageError as error:  # the next start removes it
             _log.warning("folder of a moved partition stays: %s-%d error=%s", topic, number, error)
             return
-        self._partitions.forget(topic, [number])
+        self._partitions.forget_moved(topic, number)
         for callback in self._on_removal:
             callback(topic, number)
         self._deletions.remove(folders)
@@ -238,7 +238,7 @@ class NativeLogs:
     @property
     def is_read_only(self) -> bool:
         """Whether the disk has only space for deletes."""
-        return self._turn.is_read_only
+        return self._turn.disk.is_read_only
 
     @property
     def change_count(self) -> int:

@@ -161,7 +161,7 @@ def _protocol(request: PendingReply) -> WireProtocol:
 
 def _send(request: PendingReply, answer: Immediate) -> None:
     if isinstance(answer, bytes):
-        request.send(answer)
+        request.send(answer, written=_unseen(request))
         return
     if answer.login is not None:
         needs_login, is_bare, lifetime_ms = answer.login
@@ -174,9 +174,14 @@ def _send(request: PendingReply, answer: Immediate) -> None:
             following=answer.following,
             is_last=answer.is_last,
             is_droppable=answer.is_droppable,
-            written=cast("Sequence[tuple[PartitionLog, int]]", answer.written),
+            written=_unseen(request),
             throttle_ms=answer.throttle_ms,
         )
+
+
+def _unseen(request: PendingReply) -> "Sequence[tuple[PartitionLog, int]]":
+    written = cast("Session", request.session).take_unseen()
+    return cast("Sequence[tuple[PartitionLog, int]]", written)
 
 
 def _give_up(request: PendingReply, error: Exception) -> None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from broker.core.session import Session
 
 _log = logging.getLogger(__name__)
-_FILES = ("ssl.keystore.location", "ssl.truststore.location")
+_FILES = ("ssl.keystore.location", "ssl.truststore.location", "polylog.ssl.crl.location")
 _State: TypeAlias = tuple[int, ...] | None  # of a file; None: there is none
 
 
@@ -73,6 +73,7 @@ class ListenerTls:
         self._seen = _seen(self._settings)
         self._secured = self._load(config)
         self._warned_days: int | None = None
+        self._has_warned_of_lists = False
         self._failed = 0
         self._failures = Counting(monotonic, TLS_FAILURES_LOGGED_SECONDS)
 
@@ -103,7 +104,10 @@ class ListenerTls:
             self._take(loaded, settings, seen)
 
     def warn_of_expiry(self, now: datetime) -> None:
-        """Log once for each number of days before the certificate ends that is reached."""
+        """Log once for each number of days before the certificate ends that is reached.
+
+        And once when a revocation list ends soon: without one in force nobody is let in.
+        """
         left = (self._secured.certificate.expires - now).days
         days = min((each for each in TLS_EXPIRY_WARNING_DAYS if left < each), default=None)
         if days is not None and days != self._warned_days:
@@ -115,6 +119,14 @@ class ListenerTls:
                 self._secured.certificate.subject,
             )
         self._warned_days = days
+        lists = self._secured.revoked
+        expires = None if lists is None else lists.renewal_due(now)
+        if lists is not None and expires is not None and not self._has_warned_of_lists:
+            self._has_warned_of_lists = True
+            _log.warning(
+                "revocation list expires: listener=%s expires=%s file=%s",
+                *(self._listener.name, expires.isoformat(), lists.location),
+            )
 
     @property
     def measured(self) -> MeasuredTls:
@@ -156,6 +168,7 @@ class ListenerTls:
             _log.error("keys are not renewed: listener=%s error=%s", self._listener.name, renewed)
         else:
             self._secured, self._settings, self._warned_days = renewed, settings, None
+            self._has_warned_of_lists = False
             _log.info(
                 "keys are renewed: listener=%s expires=%s subject=%s",
                 self._listener.name,

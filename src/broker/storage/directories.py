@@ -2,7 +2,8 @@
 
 A new partition is put where the most free bytes are for each partition of the directory. A
 directory that cannot be used is missing: a partition that no other directory has may be there, so
-it is not created anew. The rest is served.
+it is not created anew. The rest is served. Moves between directories are completed at a start
+(move_names.py).
 """
 
 import logging
@@ -13,6 +14,8 @@ from pathlib import Path
 from broker._native.kernel import file_ops
 from broker.model.errors import DataDirError, DiskFull, StorageError
 from broker.segments import text_files
+from broker.storage import move_names
+from broker.storage.move_limits import PREFERRED_DIRECTORIES_MAX
 
 PROBE = ".probe"  # a small file that shows whether a directory takes writes
 _log = logging.getLogger(__name__)
@@ -25,6 +28,8 @@ class Directories:
         home: the first directory.
         missing: the directories that cannot be used, with the reason.
         measure: returns the free bytes of a directory.
+        moving: partitions whose moves had not ended when the broker did, by the name of the folder,
+            with the directory to which each was moved.
     """
 
     def __init__(
@@ -39,10 +44,41 @@ class Directories:
         self._others: dict[str, list[Path]] = {}  # more directories of a folder
         self._counts: Counter[Path] = Counter()  # of folders; unused with one directory
         self._failed: set[Path] = set()  # nothing new is made in them
-        for directory in list(self._all) if others or missing else ():
-            for name in self.names(directory):
-                if name.rpartition("-")[2].isdigit():
+        self._preferred: dict[str, Path] = {}  # of partitions that do not exist yet
+        self.moving: dict[str, Path] = {}
+        if others or missing:
+            self._find()
+
+    def _find(self) -> None:
+        listed = {directory: self.names(directory) for directory in list(self._all)}
+        for directory, names in listed.items():
+            for name in names:
+                if name.rpartition("-")[2].isdigit() and directory in self._all:
                     self._found(name, directory)
+        for each in move_names.unfinished(listed):
+            if each.name not in self._places:
+                self._complete(each)
+        for directory, names in listed.items():
+            for copied in names:
+                moved = move_names.partition_name(copied, move_names.FUTURE_SUFFIX)
+                at = None if moved is None else self._places.get(moved)
+                if moved is not None and at not in (None, directory):
+                    self.moving[moved] = directory
+
+    def _complete(self, move: move_names.Unfinished) -> None:
+        """Give a whole copy its final name, durably, once that of the old folder is durable."""
+        directory = move.copy.parent
+        for each in (move.left_in, directory):
+            if not self._is_synced(each):
+                return
+        try:
+            file_ops.rename(str(move.copy), str(directory / move.name))
+        except (StorageError, FileNotFoundError) as error:
+            self._lose(directory, error)
+            return
+        if self._is_synced(directory):
+            _log.info("move completed: folder=%s", directory / move.name)
+            self._found(move.name, directory)
 
     def __iter__(self) -> Iterator[Path]:
         """Return those that can be used, the home first."""
@@ -93,10 +129,52 @@ class Directories:
         if directory is None and self.missing and not is_new:
             return next(iter(self.missing)) / name
         if directory is None:
-            directory = max(self._all, key=self._room)
+            directory = self._preferred.pop(name, None)
+            if directory is None or not self.takes(directory):
+                directory = max(self._all, key=self._room)
             self._places[name] = directory
             self._counts[directory] += 1
         return directory / name
+
+    def takes(self, directory: Path) -> bool:
+        """Return whether a directory can be used, and has not failed."""
+        return directory in self._all and directory not in self._failed
+
+    @property
+    def lost(self) -> list[Path]:
+        """The directories that are missing or have failed."""
+        return sorted({*list(self.missing), *list(self._failed)})  # (other threads add some)
+
+    def check_mounted(self, directory: Path) -> None:
+        """Raise StorageError if there is another directory now: its disk is not mounted any more.
+
+        What is not found there is not made anew, by which it would be on another disk, and empty.
+        """
+        if directory != self.home and not (directory / text_files.META_PROPERTIES).exists():
+            raise StorageError(f"{directory} is not the one that was opened: is the disk mounted?")
+
+    def prefer(self, name: str, directory: Path) -> None:
+        """Make a partition that does not exist yet in a directory, when it is made in this run."""
+        self._preferred.pop(name, None)
+        self._preferred[name] = directory
+        if len(self._preferred) > PREFERRED_DIRECTORIES_MAX:
+            del self._preferred[next(iter(self._preferred))]
+
+    def moved(self, name: str, directory: Path) -> None:
+        """Note that a partition has another directory now."""
+        before = self._places.get(name)
+        if before is not None:
+            self._counts[before] -= 1
+        self._places[name] = directory
+        self._counts[directory] += 1
+
+    def knows(self, name: str) -> bool:
+        """Return whether a partition has its place; with one directory none needs to be known."""
+        return name in self._places
+
+    def is_held(self, name: str) -> bool:
+        """Return whether a partition is in a directory that has failed, which removes nothing."""
+        return self._places.get(name) in self._failed
 
     def has(self, name: str) -> bool:
         """Return whether there is a folder of that name."""
@@ -114,10 +192,11 @@ class Directories:
         """Make nothing new, from now on, where that has failed and nothing can be written."""
         for directory in {folder.parent for folder in folders} - {self.home}:
             try:
+                self.check_mounted(directory)
                 file_ops.write_file_atomic(str(directory / PROBE), b"")
             except DiskFull:
                 pass  # until there is space
-            except StorageError as error:
+            except (StorageError, FileNotFoundError) as error:
                 _log.error("directory has failed: path=%s reason=%s", directory, error)
                 self._failed.add(directory)
 
@@ -133,10 +212,17 @@ class Directories:
     def settle(self) -> None:
         """Make the names durable that an earlier run has left; one that fails is missing."""
         for directory in list(self._all):
-            try:
-                file_ops.sync_folder(str(directory))
-            except (StorageError, FileNotFoundError) as error:
-                self._lose(directory, error)
+            self._is_synced(directory)
+
+    def _is_synced(self, directory: Path) -> bool:
+        if directory not in self._all:
+            return False
+        try:
+            file_ops.sync_folder(str(directory))
+        except (StorageError, FileNotFoundError) as error:
+            self._lose(directory, error)
+            return False
+        return True
 
 
 def _usable_bytes(directory: Path) -> int:

@@ -108,7 +108,9 @@ class LogDir:
 
         `store` names where the metadata of the new cluster would be.
         """
-        if self._has_partitions():
+        for other in self._others:
+            other.check_new(store)
+        if text_files.has_partitions(self.path):
             raise DataDirError(
                 f"{self.path} has partitions of cluster {self.cluster_id}, and there is no cluster"
                 f" in polylog.metadata.store={store}: name the store of the directory's cluster,"
@@ -118,12 +120,15 @@ class LogDir:
     def join_cluster(self, cluster_id: str) -> None:
         """Become a directory of a cluster's broker; DataDirError if it is one of another cluster.
 
-        A directory without partitions takes the cluster's id, so a new one does.
+        A directory without partitions takes the cluster's id, so a new one does. The broker's other
+        directories join, too.
         """
+        for other in self._others:
+            other.join_cluster(cluster_id)
         file = self.path / text_files.META_PROPERTIES
         if cluster_id == self.cluster_id:
             return
-        if self._has_partitions():
+        if text_files.has_partitions(self.path):
             raise DataDirError(
                 f"{self.path} belongs to cluster {self.cluster_id}, and polylog.metadata.store is"
                 f" of cluster {cluster_id}: name the store of the directory's cluster, or start"
@@ -131,9 +136,6 @@ class LogDir:
             )
         checkpoint.write_properties(file, _properties(cluster_id, self.node_id, self.directory_id))
         self.cluster_id = cluster_id
-
-    def _has_partitions(self) -> bool:
-        return any(_is_partition(self.path / name) for name in file_ops.list_folder(str(self.path)))
 
     def probe(self) -> None:
         """Write and sync a small file; StorageError when the disk takes no more writes."""
@@ -227,10 +229,6 @@ def _properties(cluster_id: str, node_id: int, directory_id: str) -> dict[str, s
         "node.id": str(node_id),
         "directory.id": directory_id,
     }
-
-
-def _is_partition(folder: Path) -> bool:
-    return (folder / text_files.PARTITION_METADATA).exists()
 
 
 def _unusable(path: Path, error: OSError | StorageError) -> UnusableDirError:

@@ -24,7 +24,7 @@ from broker.core.session import Session
 from broker.model.clock import SystemClock
 from broker.model.config import Config, load
 from broker.model.errors import PolylogError
-from broker.protocols import PROTOCOLS
+from broker.protocols.registry import PROTOCOLS
 from broker.server import app
 from broker.server.composition import Composition, Variant
 from broker.server.garbage_collection import bound_collections
@@ -124,9 +124,9 @@ class Steering(Service):
         self._clock.passed_ms = passed_ms
 
     def _do_disk(self, *, is_full: bool) -> None:
-        watch, turn = self._parts.maintenance.disk_watch, self._parts.logs.turn
+        watch, disk = self._parts.maintenance.disk_watch, self._parts.logs.turn.disk
         watch.measure = _nothing_is_free if is_full else file_ops.space
-        turn.is_tight = turn.refuses_clients = turn.is_read_only = is_full  # not a second later
+        disk.is_tight = disk.refuses_clients = disk.is_read_only = is_full  # not a second later
 
     def _cut(self, session: Session) -> None:
         for each in self._parts.poller.connections.values():

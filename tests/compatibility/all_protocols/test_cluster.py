@@ -6,15 +6,19 @@ to have each broker as coordinator.
 """
 
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 import pytest
 
+from broker.model.unseen_limits import UNCOPIED_WAIT_MS
 from broker.protocols.v1.handlers.produce import partition_of
+from tests.compatibility.all_protocols.exchanges import EXCHANGES, Exchange
 from tests.compatibility.cursus.event_stores import EventStore
 from tests.compatibility.cursus.event_stores import RefusedError as StoreError
 from tests.compatibility.cursus.members import JavaMember
@@ -22,6 +26,7 @@ from tests.compatibility.cursus.sdks import JavaProducer, PythonProducer, java_p
 from tests.compatibility.cursus.streams import JavaConsumer, PythonConsumer, StreamingConsumer
 from tests.compatibility.cursus.transactions import begun, initialised, joined, seen
 from tests.compatibility.v1.sdks import SdkError, TypeScriptSdk, python_sdk
+from tests.support import wire_requests
 from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.cursus_client import CursusClient, Message, batch, envelope, read_batch
 from tests.support.etcd import Etcd
@@ -573,3 +578,51 @@ def test_an_event_store_has_the_streams_of_all_partitions_through_one_broker(
             assert (snapshot, len(events)) == ((2, key), 1)
             with pytest.raises(StoreError, match="invalid_from_version"):
                 store.read(key, 1 << 63)
+
+
+# ---- reads behind writes, of topics with replicas ------------------------------------------------
+
+EXCHANGES_SAMPLED = 8
+SENDS = 6
+
+
+@pytest.fixture
+def replicated(cluster: Cluster) -> dict[str, str]:
+    """A topic on all brokers per way of its writes: native ones, and those that Python serves."""
+    topics = {}
+    with python_sdk(cluster.brokers[0].address) as sdk:
+        for compression in ("producer", "gzip"):
+            topics[compression] = f"topic-{uuid.uuid4().hex[:8]}"
+            sdk.send("ADMIN_CREATE_TOPIC", f"{topics[compression]} 1 3")
+    with WireClient(_metadata(cluster.brokers[0].address, topics["gzip"])[0]) as client:
+        wire_requests.alter_topic(client, topics["gzip"], {"compression.type": "gzip"})
+    return topics
+
+
+def _exchange(exchange: Exchange, address: str, topic: str, ends: dict[str, int]) -> None:
+    """Write and read SENDS times, each time the next offset of the topic."""
+    last = ends[topic] + SENDS
+    while ends[topic] < last:
+        begun = time.monotonic()
+        try:
+            exchange.run(address, topic, [ends[topic]])
+        except AssertionError:
+            # A replica that has no time may copy later than a read waits for it.
+            if time.monotonic() - begun < UNCOPIED_WAIT_MS / 1000:
+                raise
+        ends[topic] += 1
+
+
+def test_a_read_behind_a_write_on_its_connection_sees_it_before_it_is_copied_by_itself(
+    cluster: Cluster, replicated: dict[str, str], choices: Random
+) -> None:
+    """Whatever the acks, the protocol, and who serves it: the read waits for the replicas."""
+    ends = dict.fromkeys(replicated.values(), 0)
+    ways = [(each, compression) for each in EXCHANGES for compression in replicated]
+    always = [(each, "gzip") for each in EXCHANGES if each.name == "kafka-12" and each.acks == "1"]
+    for exchange, compression in (*always, *choices.sample(ways, EXCHANGES_SAMPLED)):
+        topic = replicated[compression]
+        address = _metadata(cluster.brokers[0].address, topic)[0]
+        if exchange.is_forwarded:
+            address = choices.choice([address, *(each.address for each in cluster.brokers)])
+        _exchange(exchange, address, topic, ends)

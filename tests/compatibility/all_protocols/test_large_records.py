@@ -2,7 +2,7 @@
 
     writer                          largest value            what limits it
     Kafka, old Kafka                max.message.bytes        the topic's setting
-    Cursus batch, PUBLISH           15 MiB in a frame        the limit of its newer clients
+    Cursus batch, PUBLISH           16 MiB in a frame        the limit of its newer clients
     RustLog                         10 MiB in a frame        its frame
     V1                              a line of 64 KiB
 
@@ -11,6 +11,7 @@ A reader whose response cannot carry a record reports its offset and size and co
 
 import json
 import struct
+import uuid
 from collections.abc import Callable, Iterator
 from random import Random
 
@@ -34,6 +35,8 @@ from tests.support.wire_client import WireClient
 MIB = 1 << 20
 CURSUS_OVERHEAD = 48
 LARGEST_OF_CURSUS = CURSUS_RECORD_BYTES_MAX - CURSUS_OVERHEAD
+TOPIC_BYTES = 20
+LARGEST_WRITTEN = LARGEST_OF_CURSUS - TOPIC_BYTES  # the name of the topic is in the frame, too
 SETTINGS = ("socket.request.max.bytes=73400320",)
 LARGER_THAN_ANY = 40 * MIB
 
@@ -46,6 +49,11 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     yield broker
     assert broker.stop() == 0
     broker.check()
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"topic-{uuid.uuid4().hex}"[:TOPIC_BYTES]
 
 
 def value_of(size: int) -> bytes:
@@ -204,8 +212,8 @@ WRITERS = [
     (write_kafka, 2 * MIB),
     (write_kafka, LARGER_THAN_ANY),
     (write_cursus_batch, 2 * MIB),
-    (write_cursus_batch, LARGEST_OF_CURSUS),
-    (write_cursus_publish, LARGEST_OF_CURSUS - 1),
+    (write_cursus_batch, LARGEST_WRITTEN),
+    (write_cursus_publish, LARGEST_WRITTEN - 1),
     (write_rustlog, RUSTLOG_RECORD_BYTES_MAX - 300),
 ]
 Reader = Callable[[str, str], int | None]
@@ -236,8 +244,8 @@ def test_a_large_record_is_read_by_every_client_that_can_carry_it_and_reported_t
 # The largest value that each writer must take; a larger one is refused.
 LARGEST = {
     write_kafka: LARGER_THAN_ANY,
-    write_cursus_batch: LARGEST_OF_CURSUS,
-    write_cursus_publish: LARGEST_OF_CURSUS - 1,
+    write_cursus_batch: LARGEST_WRITTEN,
+    write_cursus_publish: LARGEST_WRITTEN - 1,
     write_rustlog: RUSTLOG_RECORD_BYTES_MAX - 300,
     write_v1: V1_REQUEST_BYTES_MAX - 300,
 }

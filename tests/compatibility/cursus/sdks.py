@@ -23,6 +23,17 @@ JAVA_TERMINAL = (
     "first message",
     "seqnum=1",
 )
+PYTHON_TERMINAL = (  # any other error of a batch is followed by the same batch
+    "stale_producer_epoch",
+    "stale producer epoch",
+    "idempotency_gap",
+    "idempotency gap",
+    "idempotency error",
+    "first message",
+    "seqnum=1",
+    "seqnum 1",
+    "seq_num=1",
+)
 
 
 class GaveUpError(Exception):
@@ -130,6 +141,10 @@ def java_polls(address: str, topic: str, partition: int, group: str) -> Iterator
 # ---- Python --------------------------------------------------------------------------------------
 
 
+class EndedError(GaveUpError):
+    """The producer has ended: it sends nothing more."""
+
+
 class PythonProducer:
     """Parses acknowledgements as JSON and sends again after whatever it does not understand."""
 
@@ -156,10 +171,13 @@ class PythonProducer:
             with CursusClient(self._address) as connection:
                 answer = connection.answer(self._compress(body) if self._compress else body)
             try:
-                if json.loads(answer)["status"] == "OK":
-                    return
+                read = json.loads(answer)
             except ValueError:
                 continue  # not JSON: send again
+            if read["status"] == "OK":
+                return
+            if any(each in read["error"].lower() for each in PYTHON_TERMINAL):
+                raise EndedError(read["error"])
         raise GaveUpError(answer.decode())
 
 

@@ -476,7 +476,7 @@ def test_health_is_served_over_http_on_the_same_port(
 
     assert answer == (
         b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\nCache-Control: no-store\r\n"
-        b"Connection: close\r\n\r\n%s" % (kind, len(text), text)
+        b"X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n%s" % (kind, len(text), text)
     )
 
 

@@ -178,3 +178,67 @@ def test_a_file_of_streams_that_is_ahead_of_its_log_is_made_anew(
             store.append(key, version + 1, f"{key}-{version + 1}")
             left[key] = version + 1
     assert_whole(broker.address, left)
+
+
+def with_streams_in_no_memory(
+    start_broker: StartBroker, partitions: int, events: int
+) -> tuple[BrokerProcess, dict[str, int]]:
+    """Start a broker on streams that are in the file only; return it and their versions."""
+    broker = start_broker()
+    with EventStore(broker.address, TOPIC) as store:
+        store.create(partitions)
+    versions = dict.fromkeys(keys(), 0)
+    append_all(broker.address, versions, events)
+    broker.stop()
+    broker.start()
+    return broker, versions
+
+
+def test_streams_that_are_not_in_memory_are_appended_to_in_order(
+    start_broker: StartBroker,
+) -> None:
+    broker, versions = with_streams_in_no_memory(start_broker, 2, 2)
+
+    with EventStore(broker.address, TOPIC) as store:
+        for number in range(8):  # both partitions are loaded: no append is refused
+            assert store.version(f"none{number}") == 0
+        expected: list[bytes] = []
+        for key in [*versions, "new", "other"]:
+            version = versions.get(key, 0)
+            append(
+                store.connection, store, [(key, version + 1), (key, version), (key, version + 2)]
+            )
+            store.connection.send(envelope(f"STREAM_VERSION topic={TOPIC} key={key}"))
+            versions[key] = version + 2
+            expected += [
+                b"OK version=%d offset" % (version + 1),
+                b"ERROR: version_conflict current=%d expected=%d" % (version + 1, version),
+                b"OK version=%d offset" % (version + 2),
+                b"OK version=%d" % (version + 2),
+            ]
+        for answer in expected:
+            assert (store.connection.frame() or b"").startswith(answer)
+    assert_whole(broker.address, versions)
+
+
+def test_of_appends_at_once_to_a_stream_that_is_not_in_memory_one_gets_the_version(
+    start_broker: StartBroker,
+) -> None:
+    broker, versions = with_streams_in_no_memory(start_broker, 1, 1)
+
+    clients = [CursusClient(broker.address) for _ in range(4)]
+    with EventStore(broker.address, TOPIC) as store:
+        assert store.version("none") == 0  # the partition is loaded
+        for key, version in versions.items():
+            for client in clients:
+                append(client, store, [(key, version + 1)])
+            versions[key] = version + 1
+    answers = [[client.frame() or b"" for _ in versions] for client in clients]
+    for client in clients:
+        client.close()
+
+    for of_key in zip(*answers, strict=True):
+        assert sorted(answer.startswith(b"OK version=2 ") for answer in of_key) == [0, 0, 0, 1]
+        refusals = [answer for answer in of_key if not answer.startswith(b"OK")]
+        assert refusals == [b"ERROR: version_conflict current=2 expected=2"] * 3
+    assert_whole(broker.address, versions)

@@ -62,6 +62,7 @@ def test_a_group_member_gets_the_same_answers_in_the_documented_form(
 ) -> None:
     place = f"{topic} {group}"
     assert cursus.ask(f"SUBSCRIBE {place}") == f"OK topic={topic} group={group} subscribed=true"
+    assert cursus.ask(f"GROUP_STATUS {group}") == f"ERROR: group_not_found group={group}"
     answer = cursus.ask(f"JOIN_GROUP {place} c")
     c = answer.split("member=")[1].split()[0]
     assert answer == f"OK generation=1 member={c} assignments=[0 1 2 3 4]"
@@ -161,10 +162,10 @@ def test_a_client_that_is_not_a_member_can_still_consume(
 
 @pytest.mark.parametrize("generation", ["", " generation=2"])
 @pytest.mark.parametrize("is_base", [True, False])
-def test_a_member_leaves(
+def test_a_member_leaves_and_the_others_get_its_partitions(
     cursus: CursusClient, topic: str, group: str, generation: str, *, is_base: bool
 ) -> None:
-    joined(cursus, topic, group, "d")
+    d = joined(cursus, topic, group, "d")
     c = joined(cursus, topic, group, "c")
     leave = f"LEAVE_GROUP topic={topic} group={group} member={'c' if is_base else c}{generation}"
 
@@ -172,6 +173,9 @@ def test_a_member_leaves(
     gone = "c" if is_base else c
     if not generation:
         assert cursus.ask(leave) == f"ERROR: member_not_found member={gone} group={group}"
+    assert cursus.ask(f"SYNC_GROUP {topic} {group} {d} 3") == (
+        f"OK generation=3 member={d} assignments=[0 1 2 3 4]"
+    )
 
 
 def test_adding_partitions_raises_the_generation(

@@ -1,8 +1,12 @@
 """Cursus's batches, PUBLISH and CONSUME on a real broker: golden responses, records, limits."""
 
+import bz2
 import json
+import lzma
+import re
 import struct
 import time
+import zlib
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +16,7 @@ from tests.support import wire_requests
 from tests.support.broker_process import Broker
 from tests.support.cursus_client import (
     Batch,
+    ConnectionEndedError,
     CursusClient,
     Message,
     batch,
@@ -98,8 +103,8 @@ def test_acks_all_requires_no_more_replicas_than_there_are(
             "internal_topic_write_forbidden topic=__consumer_offsets",
         ),
         (
-            batch("{}", 0, [Message(b"x" * (15 * MIB))]),
-            "broker_error reason='message 0 takes 15728688 bytes in a frame, ",
+            batch("{}", 0, [Message(b"x" * (16 * MIB))]),
+            "broker_error reason='message 0 takes 16777264 bytes in a frame, ",
         ),
         (
             batch("{}", 0, [Message(b"xy")])[:-1],
@@ -132,8 +137,24 @@ def test_a_refused_batch_is_reported_in_json_and_nothing_is_stored(
     assert "P0:earliest=0:latest=0:leo=0:hwm=0" in cursus.ask(f"LIST_OFFSETS topic={topic}")
 
 
-def test_a_message_that_no_response_can_carry_is_refused(cursus: CursusClient, topic: str) -> None:
-    largest = b"x" * (15 * MIB - 48 - 1)  # plus the id of its producer
+def test_what_a_frame_of_the_original_holds_is_stored_and_read_in_such_a_frame(
+    cursus: CursusClient, topic: str
+) -> None:
+    empty = len(batch(topic, 0, [Message(b"")]))
+    largest = b"x" * (16 * MIB - empty)
+
+    assert ack(cursus.answer(batch(topic, 0, [Message(largest + b"x")])))[0] == "ERROR"
+    assert ack(cursus.answer(batch(topic, 0, [Message(largest)]))) == ("OK", 0, "")
+
+    answer = cursus.answer(f"CONSUME topic={topic} partition=0 offset=0")
+    assert len(answer) == 16 * MIB
+    assert [each.payload for each in read_batch(answer).messages] == [largest]
+
+
+def test_a_published_message_that_no_response_can_carry_is_refused(
+    cursus: CursusClient, topic: str
+) -> None:
+    largest = b"x" * (16 * MIB - len(batch(topic, 0, [Message(b"", producer_id=b"p")])))
     head = f"PUBLISH topic={topic} producerId=p partition=0 message=".encode()
 
     assert cursus.answer(head + largest + b"x").startswith(b"ERROR: command_failed reason=")
@@ -165,6 +186,21 @@ def test_a_batch_may_be_compressed(cursus: CursusClient, topic: str, codec: str)
 
     assert ack(answer) == ("OK", 2, "")
     assert len(payloads(cursus.consume(f"CONSUME topic={topic} partition=0 offset=0"))) == 3
+
+
+@pytest.mark.parametrize("compress", [bz2.compress, lzma.compress, zlib.compress])
+def test_a_batch_that_is_compressed_by_another_algorithm_is_refused(
+    broker: Broker, cursus: CursusClient, topic: str, compress: Callable[[bytes], bytes]
+) -> None:
+    body = compress(batch(topic, 0, [Message(b"hi" * 100)]))
+    cursus.ask("HELP")  # which makes it Cursus, whatever follows
+
+    answer = cursus.answer(body)
+
+    with CursusClient(broker.address) as first, pytest.raises(ConnectionEndedError):
+        first.answer(body)
+    assert re.match(rb"ERROR: (unknown_command|decode_failed) ", answer)
+    assert "P0:earliest=0:latest=0:leo=0:hwm=0" in cursus.ask(f"LIST_OFFSETS topic={topic}")
 
 
 @pytest.mark.parametrize("codec", COMPRESSORS)
@@ -321,10 +357,11 @@ def test_repeated_publishes_are_stored_once(cursus: CursusClient, checked: str) 
     assert send(100) == ('ERROR: broker_error reason="idempotency gap: expected seqNum=3, got 100"')
 
 
+@pytest.mark.parametrize("is_idempotent", [True, False])
 def test_a_topic_that_is_not_idempotent_stores_repeated_batches(
-    cursus: CursusClient, topic: str
+    cursus: CursusClient, topic: str, *, is_idempotent: bool
 ) -> None:
-    sent = batch(topic, 0, [Message(b"m", 7, b"p")])
+    sent = batch(topic, 0, [Message(b"m", 7, b"p")], is_idempotent=is_idempotent)
 
     assert [ack(cursus.answer(sent))[1] for _ in range(3)] == [0, 1, 2]
 

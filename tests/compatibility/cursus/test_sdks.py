@@ -1,5 +1,6 @@
 """Producing and polling as Cursus's own clients do, also where that fails on their own broker."""
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -7,10 +8,12 @@ from itertools import islice
 
 import pytest
 
+from tests.compatibility.cursus.members import GoMember
 from tests.compatibility.cursus.sdks import (
     GZIP,
     SNAPPY,
     Compress,
+    EndedError,
     GaveUpError,
     JavaProducer,
     PythonProducer,
@@ -23,7 +26,9 @@ from tests.compatibility.cursus.sdks import (
 )
 from tests.support.broker_process import Broker, wait_until
 from tests.support.cursus_client import CursusClient, Message, batch, envelope, read_batch
+from tests.support.wire_client import WireClient
 
+METADATA = '{"id":"e-1"}'
 COMPRESSORS = pytest.mark.parametrize("compress", [None, GZIP, SNAPPY])
 
 
@@ -134,6 +139,24 @@ def test_python_produces(broker: Broker, topic: str, compress: Compress | None) 
     assert stored(broker.address, topic) == [b"a", b"b", b"c"]
 
 
+def test_a_message_that_is_too_large_ends_pythons_producer_and_is_given_up_by_javas(
+    broker: Broker, topic: str
+) -> None:
+    """Python's would send it again for ever, and nothing behind it; Java's goes on."""
+    large = b"x" * (16 << 20)
+    python, java = PythonProducer(broker.address, topic), JavaProducer(broker.address, topic, 1)
+
+    with pytest.raises(EndedError, match="message 0 takes 16777268 bytes in a frame"):
+        python.send([large], tries=3)
+    assert python.sent == 1
+    with pytest.raises(GaveUpError, match="dropped: "):
+        java.send(0, java.body(0, [large]))
+    java.send(0, java.body(0, [b"behind"]))
+    java.close()
+
+    assert stored(broker.address, topic) == [b"behind"]
+
+
 def test_the_python_producer_reads_the_json_error_of_a_refused_batch(
     broker: Broker, topic: str
 ) -> None:
@@ -170,9 +193,62 @@ def test_go_produces_and_polls(broker: Broker, topic: str, compress: Compress | 
         assert len(found.messages) == 2
 
 
-def test_an_idle_connection_is_not_closed(start_broker: Callable[..., Broker]) -> None:
+def test_go_appends_events_replays_them_and_gets_them_again_until_it_commits(
+    broker: Broker, topic: str
+) -> None:
+    """Its aggregates say which version they expect, its sagas commit what they have handled."""
+    with go_connection(broker.address) as client:
+
+        def append(expected: int) -> str:
+            return client.ask(
+                envelope(
+                    f"APPEND_STREAM topic={topic} key=order-1 version={expected + 1}"
+                    f" event_type=Placed schema_version=2 metadata={METADATA}"
+                    f" message=event-{expected + 1}"
+                )
+            )
+
+        create = f"CREATE topic={topic} partitions=1 event_sourcing=true cleanup_policy=delete"
+        go_ok(client.ask(envelope(create, "admin")), "topic", "partitions")
+        for expected in range(3):
+            fields = go_ok(append(expected), "version", "offset", "partition")
+            assert fields["version"] == str(expected + 1)
+        conflict = append(1)
+        assert conflict.startswith("ERROR: version_conflict class=conflict retryable=false ")
+        assert " current=3 " in conflict
+
+        client.send(envelope(f"READ_STREAM topic={topic} key=order-1 from_version=2"))
+        described = json.loads(client.frame() or b"")
+        assert (described["status"], described["count"]) == ("OK", 2)
+        replayed = read_batch(client.frame() or b"").messages
+        assert [each.aggregate_version for each in replayed] == [2, 3]
+        assert {each[5:7] for each in replayed} == {(b"Placed", 2)}
+        assert {each.metadata for each in replayed} == {METADATA.encode()}
+
+        member = GoMember(broker.address, topic, f"saga-{topic}", "saga")
+        member.join()
+        here = f"topic={topic} partition=0 group=saga-{topic} member={member.member_id}"
+        consume = envelope(
+            f"CONSUME {here} generation={member.generation} offset=0 autoOffsetReset=earliest",
+            topic,
+        )
+        for _ in range(2):
+            found = read_batch(client.answer(consume)).messages
+            assert [each.payload for each in found] == [b"event-1", b"event-2", b"event-3"]
+        commit = f"COMMIT_OFFSET {here} generation={member.generation} offset=2"
+        assert client.ask(envelope(commit)).startswith("OK")
+        found = read_batch(client.answer(consume)).messages
+        assert [(each.offset, each.payload) for each in found] == [(2, b"event-3")]
+        member.leave()
+
+
+def test_an_idle_connection_is_not_closed_as_one_of_kafka_is(
+    start_broker: Callable[..., Broker],
+) -> None:
     broker = start_broker("connections.max.idle.ms=1000")
-    with CursusClient(broker.address) as client:
+    with CursusClient(broker.address) as client, WireClient(broker.address) as kafka:
         client.ask("LIST")
+        kafka.request("ApiVersions", 0, {})
         time.sleep(3)
         assert client.ask("LIST").startswith("OK ")
+        kafka.expect_closed()

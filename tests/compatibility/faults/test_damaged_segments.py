@@ -6,9 +6,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.cluster.test_health import get
 from tests.support import wire_requests
 from tests.support.batches import batch_of
 from tests.support.broker_process import WAIT_TIMEOUT_S, BrokerProcess, wait_until
+from tests.support.metrics_page import value_of
 from tests.support.wire_client import WireClient
 from tests.support.wire_records import Batch
 
@@ -111,6 +113,10 @@ def test_damage_found_by_a_scrub_is_refused_and_all_other_offsets_are_served(
 
     wait_until(lambda: TOLD in broker.stderr(), "the scrub has logged the damage", WAIT_TIMEOUT_S)
     with WireClient(broker.address) as client:
+        _, health = get(broker, "/health/cluster")
+        [reason] = [each for each in health["reasons"] if each["reason"] == "damaged_records"]
+        assert reason["examples"] == ["topic-0"]
+        assert value_of(broker, "polylog_damaged_logs") == 1
         assert fetch_error(client, damaged) == STORAGE_ERROR
         for offset in (offset for offset in range(BATCHES) if offset != damaged):
             batches = wire_requests.fetch(client, "topic", 0, offset)
@@ -138,6 +144,7 @@ def test_damage_found_by_a_scrub_is_refused_after_a_restart_before_any_scrub(
             assert fetch_error(client, damaged) == STORAGE_ERROR
             assert fetch_error(client, damaged - 1) == 0
             assert fetch_error(client, damaged + 1) == 0
+        assert value_of(broker, "polylog_damaged_logs") == 1
 
 
 def test_a_corrupt_batch_length_makes_only_its_batch_unreadable(

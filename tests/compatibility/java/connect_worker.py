@@ -4,13 +4,12 @@ It keeps all its state in the broker: three compacted topics and a group of type
 """
 
 import json
-import signal
-import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any, Self
 
+from tests.compatibility.java.long_process import LongProcess
 from tests.compatibility.java.tools import JavaTools
 from tests.support.broker_process import Broker, wait_until
 from tests.support.ports import HOST, free_port
@@ -18,12 +17,11 @@ from tests.support.ports import HOST, free_port
 WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
 # The worker serves once it has read its three topics to the end.
 START_TIMEOUT_S = 180.0
-STOP_TIMEOUT_S = 60.0
 REST_TIMEOUT_S = 60.0
 RETRY_CODES = {404, 409, 500, 503}  # starting, rebalancing, not the leader yet
 
 
-class ConnectWorker:
+class ConnectWorker(LongProcess):
     """The worker, and its connectors by their names."""
 
     def __init__(
@@ -54,40 +52,30 @@ class ConnectWorker:
         } | {key.replace("_", "."): value for key, value in more.items()}
         file = folder / "worker.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        self._command = java.command(WORKER, str(file))
-        self._log = folder / "worker.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        super().__init__(java.command(WORKER, str(file)), folder / "worker.log")
 
     def __enter__(self) -> Self:
         """Start it, and wait until it can be asked for its connectors."""
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+        self.start()
         wait_until(self._serves, f"{self.group} serves", START_TIMEOUT_S)
         return self
 
-    def kill(self) -> None:
-        """Kill -9: its transactions stay open, its group waits for its session to end."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
+    def start(self) -> None:
+        """Start it."""
+        super().__enter__()
 
-    def __exit__(self, *_: object) -> None:
-        """Stop it with SIGTERM, as an init system does."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(STOP_TIMEOUT_S)
-        finally:
-            self._process.kill()
+    def serves_or_has_ended(self) -> bool:
+        """Return whether its start is over, whichever way."""
+        return self.has_ended() or self._ask("GET", "/connectors") is not None
 
     def configure(self, name: str, **config: str) -> None:
-        """Create or change a connector."""
+        """Create or change a connector, unless the worker ends."""
         body = {key.replace("_", "."): value for key, value in config.items()}
         body |= {"tasks.max": "1"}
         wait_until(
-            lambda: self._ask("PUT", f"/connectors/{name}/config", body) is not None,
+            lambda: (
+                self.has_ended() or self._ask("PUT", f"/connectors/{name}/config", body) is not None
+            ),
             f"{name} is configured",
             REST_TIMEOUT_S,
         )
@@ -100,9 +88,7 @@ class ConnectWorker:
         ] == ["RUNNING", "RUNNING"]
 
     def _serves(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, self._log.read_text()[-5_000:]
-        return self._ask("GET", "/connectors") is not None
+        return self.is_alive() and self._ask("GET", "/connectors") is not None
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
         """Return the response, or None while there is none."""
@@ -119,5 +105,5 @@ class ConnectWorker:
             if error.code not in RETRY_CODES:
                 raise AssertionError(error.read().decode()) from error
             return None
-        except (urllib.error.URLError, ConnectionError):
+        except (urllib.error.URLError, ConnectionError, TimeoutError):  # or it ends
             return None

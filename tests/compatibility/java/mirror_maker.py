@@ -3,16 +3,13 @@
 It keeps its state at the target, and in a topic of the source which offsets correspond.
 """
 
-import signal
-import subprocess
 from pathlib import Path
-from typing import Self
 
+from tests.compatibility.java.long_process import LongProcess
 from tests.compatibility.java.tools import JavaTools
 from tests.support.broker_process import Broker
 
 MIRROR = "org.apache.kafka.connect.mirror.MirrorMaker"
-STOP_TIMEOUT_S = 60.0
 # Topics of one replica; everything that is done now and then is done each second.
 SETTINGS = """\
 clusters = source, target
@@ -43,7 +40,7 @@ listeners = http://127.0.0.1:0
 """
 
 
-class MirrorMaker:
+class MirrorMaker(LongProcess):
     """The process."""
 
     def __init__(
@@ -54,34 +51,12 @@ class MirrorMaker:
         target: Broker,
         topics: str,
         groups: str,
+        more: str = "",
     ) -> None:
-        """Describe a mirror of these topics and groups; entering it starts it."""
+        """Describe a mirror of these topics and groups, with more settings; entering it starts."""
         file = folder / "mm2.properties"
         addresses = {"source": source.address, "target": target.address}
-        file.write_text(SETTINGS.format(topics=topics, groups=groups, **addresses))
-        self._command = java.command(MIRROR, str(file), "--clusters", "target")
-        self._log = folder / "mm2.log"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        """Start it."""
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop it with SIGTERM, as an init system does."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(STOP_TIMEOUT_S)
-        finally:
-            self._process.kill()
-
-    def is_alive(self) -> bool:
-        """Whether it runs; what it logged if it does not."""
-        assert self._process is not None
-        assert self._process.poll() is None, self._log.read_text()[-5_000:]
-        return True
+        file.write_text(SETTINGS.format(topics=topics, groups=groups, **addresses) + more)
+        super().__init__(
+            java.command(MIRROR, str(file), "--clusters", "target"), folder / "mm2.log"
+        )

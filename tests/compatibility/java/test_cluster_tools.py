@@ -9,8 +9,9 @@ import pytest
 
 from tests.compatibility.java.tools import JavaTools
 from tests.support import wire_requests
-from tests.support.broker_process import Broker, BrokerProcess
+from tests.support.broker_process import Broker, BrokerProcess, wait_until
 from tests.support.wire_client import WireClient
+from tests.support.wire_records import Batch
 
 # The first run may fetch the jars.
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]
@@ -221,3 +222,36 @@ def test_reassign_partitions_command_finds_every_replica_in_place(
 def test_acls_command_is_refused_without_an_authorizer(java: JavaTools, broker: Broker) -> None:
     with pytest.raises(AssertionError, match="SecurityDisabledException"):
         java.run(f"{TOOLS}.AclCommand", *at(broker), "--list")
+
+
+def test_reassign_partitions_moves_between_directories(java: JavaTools, tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path)
+    data, more = str(broker.data_dir), tmp_path / "more"
+    broker.wrap = lambda command: [f"{data},{more}" if each == data else each for each in command]
+    broker.start()
+    with WireClient(broker.address) as client:
+        wire_requests.create_topic(client, "t", 1)
+        for _ in range(4):
+            wire_requests.produce(client, "t", Batch([bytes(100_000)]).encode())
+    there = [each for each in (broker.data_dir, more) if not (each / "t-0").exists()]
+    entry = {"topic": "t", "partition": 0, "replicas": [1], "log_dirs": [str(there[0])]}
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+    moves = (*at(broker), "--reassignment-json-file", str(plan))
+
+    rate = ("--replica-alter-log-dirs-throttle", "1")
+    started = java.run(MOVES, *moves, "--execute", *rate)
+    going_on = java.run(MOVES, *moves, "--verify", "--preserve-throttles")
+    described = java.run(f"{TOOLS}.LogDirsCommand", *at(broker), "--describe")
+    java.run(
+        *(MOVES, *moves, "--execute", "--additional"),
+        *("--replica-alter-log-dirs-throttle", "100000000"),
+    )
+    wait_until((there[0] / "t-0").exists, "the move has ended")
+    ended = java.run(MOVES, *moves, "--verify")
+
+    assert "Successfully started moving log directory" in started
+    assert "still in progress" in going_on, going_on
+    assert '"isFuture":true' in described
+    assert "completed successfully" in ended, ended
+    assert broker.stop() == 0

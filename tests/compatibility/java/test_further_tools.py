@@ -131,6 +131,40 @@ def test_dump_log_segments_decodes_the_topics_of_coordinators(
     assert (states[0], states[-1]) == ("0", "4"), "empty at first, and committed in the end"
 
 
+@pytest.mark.parametrize(
+    ("tool", "words", "reason"),
+    [
+        ("consumer.group.ShareGroupCommand", "--describe --group g", "SHARE_GROUP_DESCRIBE"),
+        ("streams.StreamsGroupCommand", "--describe --group g", "STREAMS_GROUP_DESCRIBE"),
+        ("ClientMetricsCommand", "--alter --name m --interval 10000", "has no configuration here"),
+        ("FeatureCommand", "upgrade --release-version 4.3", "no feature is updated"),
+        (
+            "MetadataQuorumCommand",
+            "remove-controller --controller-id 1 --controller-directory-id AAAAAAAAAAAAAAAAAAAAAQ",
+            "REMOVE_RAFT_VOTER",
+        ),
+    ],
+)
+def test_what_is_not_supported_is_refused_with_the_reason(
+    java: JavaTools, broker: Broker, tool: str, words: str, reason: str
+) -> None:
+    try:
+        said = java.run(f"{TOOLS}.{tool}", *at(broker), *words.split())
+    except AssertionError as error:  # some of them exit with 0
+        said = str(error)
+
+    assert reason in said
+
+
+@pytest.mark.parametrize(
+    "tool", ["consumer.group.ShareGroupCommand", "streams.StreamsGroupCommand"]
+)
+def test_there_are_no_groups_of_kinds_that_are_not_supported(
+    java: JavaTools, broker: Broker, tool: str
+) -> None:
+    assert java.run(f"{TOOLS}.{tool}", *at(broker), "--list") == ""
+
+
 def read(java: JavaTools, broker: Broker, topic: str, *options: str) -> str:
     """Read a topic from its beginning with the console consumer, and return what it printed."""
     return java.run(

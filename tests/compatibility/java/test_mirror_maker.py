@@ -26,7 +26,7 @@ from tests.compatibility.java.mirror_maker import MirrorMaker
 from tests.compatibility.java.tools import JavaTools
 from tests.support.broker_process import BrokerProcess, wait_until
 from tests.support.wire_client import WireClient
-from tests.support.wire_requests import end_offset
+from tests.support.wire_requests import create_topic, end_offset
 
 # The first run may fetch the jars.
 pytestmark = [
@@ -42,6 +42,10 @@ GROUP = "readers"
 RETENTION_MS = "345600000"
 TOPIC = "orders"
 MIRRORED = f"source.{TOPIC}"
+EXACTLY_ONCE = """\
+target.exactly.once.source.support = enabled
+dedicated.mode.enable.internal.rest = true
+"""
 
 
 @dataclass(frozen=True)
@@ -170,3 +174,32 @@ def test_mirror_maker_copies_records_settings_and_offsets_of_groups(
     assert records(target, MIRRORED) == records(source, TOPIC)
     internal = {"heartbeats", "source.checkpoints.internal", "mm2-offsets.source.internal"}
     assert internal <= at_target.topics()
+
+
+def test_each_record_is_copied_once_although_mirror_maker_and_the_target_are_killed(
+    java: JavaTools, start_broker: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    source, target = start_broker(), start_broker()
+    with WireClient(source.address) as client:
+        create_topic(client, TOPIC, PARTITIONS)
+    mirror = MirrorMaker(tmp_path, java, source, target, TOPIC, GROUP, EXACTLY_ONCE)
+    produce(source, 0)
+
+    with mirror:
+        at_target = Asked(target)
+        wait_until(
+            lambda: mirror.is_alive() and at_target.arrived() > 0, "records", ARRIVAL_TIMEOUT_S
+        )
+        produce(source, RECORDS)
+        mirror.kill()
+    target.kill()
+    target.start()
+    with mirror:
+        committed(target.address, MIRRORED, at_least=2 * RECORDS, partitions=PARTITIONS)
+        produce(source, 2 * RECORDS)
+        target.kill()
+        target.start()
+        read = committed(target.address, MIRRORED, at_least=3 * RECORDS, partitions=PARTITIONS)
+
+    numbers = sorted(int(copied(each).headers[0][1]) for each in read)
+    assert numbers == list(range(3 * RECORDS))

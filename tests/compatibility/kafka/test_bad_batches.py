@@ -36,7 +36,7 @@ BAD_BATCHES = {
     "a flipped bit": (GOOD.encode()[:-1] + b"\x7f", {CORRUPT_MESSAGE}),
     "a length beyond the end": (Batch(length=5_000).encode(), {CORRUPT_MESSAGE, INVALID_RECORD}),
     "a length inside the header": (Batch(length=20).encode(), {CORRUPT_MESSAGE, INVALID_RECORD}),
-    "a negative length": (Batch(length=-1).encode(), {CORRUPT_MESSAGE, INVALID_RECORD}),
+    "a negative length": (Batch(length=-1).encode(), {CORRUPT_MESSAGE}),
     "half a header": (Batch().encode()[:30], {CORRUPT_MESSAGE, INVALID_RECORD}),
     "a count too high": (Batch(count=9).encode(), {INVALID_RECORD}),
     "no records": (Batch([], last_offset_delta=-1).encode(), {INVALID_RECORD}),

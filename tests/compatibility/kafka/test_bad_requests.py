@@ -10,7 +10,7 @@ import pytest
 
 from broker.codec import schema
 from tests.support import wire_requests
-from tests.support.broker_process import Broker, BrokerProcess
+from tests.support.broker_process import Broker, BrokerProcess, wait_until
 from tests.support.wire_client import API_KEY_BY_NAME, ConnectionClosedError, WireClient
 from tests.support.wire_records import Batch
 
@@ -75,6 +75,29 @@ def test_a_frame_of_impossible_size_closes_the_connection(wire: WireClient, size
     wire.send_bytes(struct.pack(">i", size) + b"\x00\x03\x00\x00")
 
     wire.expect_closed()
+
+
+@pytest.mark.parametrize(
+    ("settings", "size_max"), [((), 16 * MIB), (("socket.request.max.bytes=4194304",), 4 * MIB)]
+)
+def test_a_request_has_at_most_as_many_bytes_as_configured(
+    start_broker: Callable[..., BrokerProcess], settings: tuple[str, ...], size_max: int
+) -> None:
+    broker = start_broker(*settings)
+    with WireClient(broker.address) as client:
+        client.request("ApiVersions", 0, {})  # otherwise its first bytes would be RustLog's
+
+        def frame_of(size: int) -> bytes:
+            body = wire_requests.produce_body("t", [(0, bytes(size))])
+            return client.frame("Produce", 7, schema.request(0).encode(7, body))
+
+        empty = len(frame_of(0))
+        client.send_frame(frame_of(size_max - empty))
+        assert client.receive_frame()
+        client.send_bytes(struct.pack(">i", size_max + 1) + frame_of(0)[:20])
+        client.expect_closed()
+    reason = f"a length that is not 10 to {size_max}\n"
+    wait_until(lambda: reason in broker.stderr(), "the reason is logged")
 
 
 @pytest.mark.parametrize("size", [0, 1, 7])

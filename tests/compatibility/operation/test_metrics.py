@@ -58,6 +58,7 @@ STILL = {
     "polylog_otlp_exports_total": "tests/compatibility/operation/test_otlp.py",
     "polylog_controller": "always 1 of a single broker",
     "polylog_offline_logs": "0 unless files fail",
+    "polylog_damaged_logs": "tests/compatibility/faults/test_damaged_segments.py",
     "polylog_connections_refused_total": "a test below",
     "polylog_logins_total": "tests/unit/core/test_authentication.py",
     "polylog_login_failures_total": "tests/unit/core/test_authentication.py",

@@ -29,10 +29,11 @@ PATH = "/v1/metrics"
 
 
 class Collector:
-    """A receiver of OTLP over HTTP. `status` is what it answers with."""
+    """A receiver of OTLP over HTTP. `status` and `reason` are what it answers with."""
 
     def __init__(self) -> None:
         self.status = 200
+        self.reason: str | None = None
         self.requests: list[Any] = []
         self.headers: list[Message] = []
         collector = self
@@ -46,7 +47,7 @@ class Collector:
                     body = gzip.decompress(body)
                 collector.headers.append(self.headers)
                 collector.requests.append(service.ExportMetricsServiceRequest.FromString(body))
-                self.send_response(collector.status)
+                self.send_response(collector.status, collector.reason)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
@@ -158,6 +159,22 @@ def test_a_collector_that_fails_delays_nothing_and_gets_the_next_metrics(
     }
     assert counted["failed"] > 2
     assert broker.stop() == 0
+
+
+def test_a_long_reason_is_cut(
+    start_broker: Callable[..., BrokerProcess], collector: Collector
+) -> None:
+    """Longer than a line of the process may be; some versions of the SDK report whole answers."""
+    collector.status, collector.reason = 400, "x" * 65_500
+    broker = start_broker(*pushing(collector))
+    broker.expected_complaints = ["metrics were not sent"]
+    wait_until(lambda: len(collector.requests) > 2, "it is tried again")
+    [line] = [each for each in broker.log_lines() if "metrics were not sent" in each]
+    assert "code: 400, reason: xxx" in line
+    assert len(line) < 1_000
+    collector.status, collector.reason = 200, None
+
+    assert collector.next_metrics()
 
 
 def test_the_process_that_sends_is_started_again(

@@ -372,6 +372,9 @@ def test_the_documented_sequence_of_json_requests_is_answered_as_documented(
     assert client.ask_json(fetch_of(made, 3, group_id=group)) == {
         "Fetch": {"records": [], "next_offset": 3}
     }
+    assert client.ask_json(fetch_of(made, 0, 4, group_id=None)) == first
+    assert client.ask_json(fetch_of(made, 0, 4)) == first, "what a group commits is its own"
+    assert client.ask_json(fetch_of(made, 0, 4, group_id=f"other-{made}")) == first
 
 
 def test_beyond_the_end_the_next_offset_in_json_is_the_log_end(
@@ -403,6 +406,19 @@ def test_an_error_is_returned_and_the_connection_stays_open(
 ) -> None:
     assert client.ask_json(request_) == {"Error": {"message": answer}}
     client.ping()
+
+
+def test_a_partition_that_the_topic_does_not_have_is_not_found(
+    client: RustLogClient, made: str
+) -> None:
+    message = f"partition not found: topic={made}, partition=2"
+    place = {"topic": made, "partition": 2}
+
+    for request_ in (
+        {"Produce": {**place, "records": [[1]]}},
+        {"Fetch": {**place, "offset": 0, "max_bytes": 1}},
+    ):
+        assert client.ask_json(request_) == {"Error": {"message": message}}
 
 
 def test_a_json_commit_for_an_unknown_partition_does_not_succeed(

@@ -163,6 +163,23 @@ def test_committed_offsets_are_shared_between_rustlog_and_kafka(
     assert client.fetch(topic, 0, group=group) == Fetched([b"c"], 3)
 
 
+def test_committed_offsets_survive_kill_9(
+    start_broker: Callable[..., BrokerProcess], topic: str
+) -> None:
+    broker = start_broker("polylog.durability=group-commit")
+    with RustLogClient(broker.address) as client:
+        client.create(topic, 2)
+        client.commit("g", topic, 1)
+        fields = {"topic": topic, "partition": 1, "group_id": "g", "offset": 2}
+        assert client.ask_json({"OffsetCommit": fields}) == {"OffsetCommit": {"success": True}}
+
+    broker.kill()
+    broker.start()
+
+    with RustLogClient(broker.address) as client:
+        assert [client.committed("g", topic, partition) for partition in (0, 1)] == [1, 2]
+
+
 def test_a_kafka_group_with_members_refuses_rustlog_commits(
     broker: Broker, client: RustLogClient, topic: str
 ) -> None:

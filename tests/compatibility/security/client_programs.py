@@ -156,8 +156,8 @@ async def _aiokafka(task: Task) -> Seen:
         options["sasl_oauth_token_provider"] = _Token(task.access.token)
     is_refused = False
     producer = AIOKafkaProducer(**options)
-    await producer.start()
-    try:
+    try:  # what cannot start has to be stopped, too
+        await producer.start()
         for value in task.values:
             await producer.send_and_wait(task.topic, value.encode())
         if task.forbidden:
@@ -171,8 +171,8 @@ async def _aiokafka(task: Task) -> Seen:
         task.topic, group_id=task.group, auto_offset_reset="earliest", **options
     )
     values: list[str] = []
-    await consumer.start()
     try:
+        await consumer.start()
         async with asyncio.timeout(LIMIT_S):
             while len(values) < len(task.values):
                 values.append((await consumer.getone()).value.decode())

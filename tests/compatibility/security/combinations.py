@@ -10,12 +10,13 @@ what it needs.
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from joserfc import jwk, jwt
 
+from tests.support.acl_broker import create_acls
+from tests.support.application_acls import application_acls
 from tests.support.certificates import Authority
 from tests.support.configured_broker import AUTHORIZER, ConfiguredBroker, joined, plain_users
 from tests.support.login_client import LoginClient
@@ -29,8 +30,6 @@ USER, PASSWORD = "alice", "of-alice, with \u00e4"
 CERTIFICATE_NAME = "matrix"
 AUDIENCE, ISSUER = "polylog", "https://issuer.example"
 TOKEN_SECONDS = 3600
-TOPIC_RESOURCE, GROUP_RESOURCE = 2, 3
-READ, WRITE = 3, 4
 
 
 class Combination(NamedTuple):
@@ -163,13 +162,15 @@ class Matrix:
             str(self._token_file),
         )
 
-    def prepare(self, combination: Combination, topic: str, forbidden: str, group: str) -> None:
-        """Create both topics, and allow the client to use the first with the group."""
+    def prepare(
+        self, combination: Combination, topics: list[str], acls: list[dict[str, Any]]
+    ) -> None:
+        """Create topics, and what allows the client to use some of them."""
         with self._admin(self._brokers[combination.has_acls]) as admin:
-            for name in (topic, forbidden):
+            for name in topics:
                 admin.create_topic(name)
             if combination.has_acls:
-                admin.allow(combination.principal, acls(topic, group))
+                assert create_acls(admin, *acls) == [0] * len(acls)
 
     def check(self) -> None:
         """Stop both, and fail if one of them has complained."""
@@ -178,11 +179,12 @@ class Matrix:
             broker.check()
 
 
-def acls(topic: str, group: str) -> Iterator[tuple[int, str, int]]:
-    """Yield the entries that a producer and a consumer need: type, name, operation."""
-    yield TOPIC_RESOURCE, topic, WRITE
-    yield TOPIC_RESOURCE, topic, READ
-    yield GROUP_RESOURCE, group, READ
+def least_acls(principal: str, topic: str, group: str) -> list[dict[str, Any]]:
+    """Return the entries that a producer and a consumer need."""
+    return [
+        *application_acls("producer", principal, topic=topic),
+        *application_acls("consumer", principal, topic=topic, group_id=group),
+    ]
 
 
 def claims() -> dict[str, str | int]:

@@ -1,7 +1,7 @@
 """Every client, over every kind of TLS, with every login, with and without ACLs.
 
-A run tries some of the combinations of each client, which its seed chooses; --security-matrix 30
-tries them all.
+A run tries some of the combinations of each client, which its seed chooses, and each client without
+some of the ACLs that it needs: --security-matrix 30 and --removed-rights 3 try them all.
 """
 
 import uuid
@@ -17,7 +17,8 @@ from tests.compatibility.clients.go_clients import compiled
 from tests.compatibility.programs import UnavailableError
 from tests.compatibility.security import client_programs
 from tests.compatibility.security.client_programs import Program, Task
-from tests.compatibility.security.combinations import ALL, Matrix
+from tests.compatibility.security.combinations import ALL, Matrix, least_acls
+from tests.support.application_acls import removals, without
 
 if TYPE_CHECKING:
     from tests.compatibility.java.tools import JavaTools
@@ -28,6 +29,7 @@ pytestmark = [
 ]
 
 CLIENTS = ["librdkafka", "aiokafka", "kafka-python", "java", "franz-go"]
+LEAST_RIGHTS = 3  # of a client that writes, and reads as a group
 VALUES = [f"value-{number}" for number in range(10)]
 
 
@@ -74,7 +76,8 @@ def test_a_client_writes_and_reads_what_it_may_over_every_kind_of_security(
     for combination in choices.sample(ALL, count):
         topic = f"{client}-{uuid.uuid4().hex[:8]}"
         forbidden, group = f"{topic}-forbidden", f"{topic}-group"
-        matrix.prepare(combination, topic, forbidden, group)
+        acls = least_acls(combination.principal, topic, group)
+        matrix.prepare(combination, [topic, forbidden], acls)
         denied = forbidden if combination.has_acls else ""
         try:
             seen = run(Task(matrix.access(combination), topic, denied, group, VALUES))
@@ -83,3 +86,33 @@ def test_a_client_writes_and_reads_what_it_may_over_every_kind_of_security(
             raise
         assert seen.values == VALUES, combination
         assert seen.is_refused is combination.has_acls, combination
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_stops_without_any_of_the_least_rights(
+    matrix: Matrix,
+    program_of: Callable[[str], Program],
+    client: str,
+    choices: Random,
+    pytestconfig: pytest.Config,
+) -> None:
+    run = program_of(client)
+    combination = choices.choice([each for each in ALL if each.has_acls])
+
+    for place in removals(LEAST_RIGHTS, choices, pytestconfig):
+        topic = f"{client}-{uuid.uuid4().hex[:8]}"
+        acls = least_acls(combination.principal, topic, f"{topic}-group")
+        assert len(acls) == LEAST_RIGHTS
+        removed, left = without(acls, place)
+        matrix.prepare(combination, [topic], left)
+        print(f"{client} over {combination} without {removed}")
+        with pytest.raises(Exception) as stopped:  # noqa: PT011 - each client has classes of its own
+            run(Task(matrix.access(combination), topic, "", f"{topic}-group", VALUES))
+        assert "authoriz" in " ".join(causes(stopped.value)).lower()
+
+
+def causes(error: BaseException | None) -> Iterator[str]:
+    """Yield an error and those before it: a client that is closed because of one may have more."""
+    while error is not None:
+        yield repr(error)
+        error = error.__cause__ or error.__context__

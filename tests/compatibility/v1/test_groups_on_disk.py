@@ -110,6 +110,8 @@ def test_imported_groups_survive_kill_9_and_are_not_imported_again(
     broker: BrokerProcess,
 ) -> None:
     (broker.data_dir / "offsets.json").write_text('{"g1":{"orders":{"0":1}}}\n')
+    with LineClient(broker.address) as lines:
+        assert lines.command("COMMIT g1 orders c1 2 1 9") == "OK|committed=true"
     broker.kill()
     broker.start()
 
@@ -117,7 +119,7 @@ def test_imported_groups_survive_kill_9_and_are_not_imported_again(
         wait_until(
             lambda: described(client)["error_code"] != COORDINATOR_LOADING, "groups are loaded"
         )
-        assert offsets(client) == {0: 5, 2: 7}
+        assert offsets(client) == {0: 5, 1: 9, 2: 7}
 
 
 def test_group_files_are_written_within_seconds_and_at_a_stop(broker: BrokerProcess) -> None:

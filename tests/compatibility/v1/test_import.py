@@ -2,17 +2,15 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from broker.codec import records
 from tests.support import wire_requests
 from tests.support.broker_process import BrokerProcess
+from tests.support.imports import report, run_import
 from tests.support.v1_directories import TIME_MS, line, segment
 from tests.support.wire_client import WireClient
 from tests.support.wire_records import Batch
@@ -26,34 +24,9 @@ def broker(start_broker: StartBroker) -> BrokerProcess:
     return start_broker("log.retention.ms=-1")
 
 
-def run(folder: Path, broker: BrokerProcess, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "broker", "import", "v1", str(folder)]
-    return subprocess.run(
-        [*command, "--broker", broker.address, *options],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-
-
 def read(client: WireClient, partition: int) -> list[tuple[int, int, bytes | None]]:
     batches = wire_requests.fetch(client, "orders", partition, 0)
     return [(each.offset, each.timestamp, each.value) for each in records(batches)]
-
-
-def committed(client: WireClient, group_id: str) -> dict[tuple[str, int], int]:
-    body = {"group_id": group_id, "topics": None, "require_stable": False}
-    return {
-        (topic["name"], each["partition_index"]): each["committed_offset"]
-        for topic in client.request("OffsetFetch", 7, body)["topics"]
-        for each in topic["partitions"]
-    }
-
-
-def report(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(ended.stdout)
-    return found
 
 
 def test_an_import_keeps_offsets_and_times_and_groups_resume(
@@ -64,7 +37,7 @@ def test_an_import_keeps_offsets_and_times_and_groups_resume(
     segment(tmp_path, "orders", 2, 0, line(0, b"a|b"))
     (tmp_path / "offsets.json").write_text('{"g":{"orders":{"0":6,"2":1}}}\n')
 
-    ended = run(tmp_path, broker, "-o", "json")
+    ended = run_import("v1", tmp_path, broker, "-o", "json")
 
     assert ended.returncode == 0, ended.stderr
     assert report(ended)["is_complete"]
@@ -74,7 +47,7 @@ def test_an_import_keeps_offsets_and_times_and_groups_resume(
             (each, TIME_MS + 1_000 * each, b"v%d" % each) for each in range(8)
         ]
         assert read(client, 2) == [(0, TIME_MS, b"a|b")]
-        assert committed(client, "g") == {("orders", 0): 6, ("orders", 2): 1}
+        assert wire_requests.committed(client, "g") == {("orders", 0): 6, ("orders", 2): 1}
         assert wire_requests.is_led(client, "orders", 3)
 
 
@@ -84,14 +57,14 @@ def test_offsets_and_committed_offsets_shift_where_the_beginning_is_missing(
     segment(tmp_path, "orders", 0, 3, line(100, b"a") + line(101, b"b") + line(105, b"c"))
     (tmp_path / "offsets.json").write_text('{"g":{"orders":{"0":101}},"h":{"orders":{"0":106}}}\n')
 
-    ended = run(tmp_path, broker)
+    ended = run_import("v1", tmp_path, broker)
 
     assert ended.returncode == 0, ended.stderr
     assert "orders-0: 3 records, first original offset 100: offsets changed" in ended.stdout
     with WireClient(broker.address) as client:
         assert [value for _, _, value in read(client, 0)] == [b"a", b"b", b"c"]
-        assert committed(client, "g") == {("orders", 0): 1}
-        assert committed(client, "h") == {("orders", 0): 3}
+        assert wire_requests.committed(client, "g") == {("orders", 0): 1}
+        assert wire_requests.committed(client, "h") == {("orders", 0): 3}
 
 
 def test_damage_is_reported_with_its_position_and_everything_else_is_imported(
@@ -101,7 +74,7 @@ def test_damage_is_reported_with_its_position_and_everything_else_is_imported(
     segment(tmp_path, "no topic", 0, 0, line(0, b"x"))
     segment(tmp_path, "orders", 1, 0, line(0, b"y") + line(0, b"again"))
 
-    ended = run(tmp_path, broker, "-o", "json")
+    ended = run_import("v1", tmp_path, broker, "-o", "json")
 
     assert ended.returncode == 1
     assert "orders-0-segment-000000.log:2: the value does not match the checksum" in ended.stderr
@@ -128,7 +101,7 @@ def test_a_topic_that_an_import_creates_keeps_records_of_any_age(
     broker = start_broker("log.retention.ms=1000", "log.retention.bytes=1")
     segment(tmp_path, "orders", 0, 0, line(0, b"a"))
 
-    ended = run(tmp_path, broker)
+    ended = run_import("v1", tmp_path, broker)
 
     assert ended.returncode == 0, ended.stderr
     with WireClient(broker.address) as client:
@@ -144,7 +117,7 @@ def test_records_that_retention_will_delete_are_imported_and_reported(
     broker = start_broker()
     segment(tmp_path, "orders", 0, 0, line(0, b"a"))
 
-    ended = run(tmp_path, broker, "--retention", retention)
+    ended = run_import("v1", tmp_path, broker, "--retention", retention)
 
     assert ended.returncode == 1
     assert "--entity-name orders --add-config retention.ms=-1" in ended.stderr
@@ -183,19 +156,19 @@ def test_an_import_after_a_first_start_has_taken_over_the_groups_is_complete(
     folder, broker = adopted
     segment(folder, "orders", 0, 0, b"".join(line(each, b"v") for each in range(3)))
 
-    ended = run(folder, broker, "-o", "json")
+    ended = run_import("v1", folder, broker, "-o", "json")
 
     assert ended.returncode == 0, ended.stderr
     assert report(ended)["committed_offsets"] == {"g": {"orders": {"0": 2}}}
     with WireClient(broker.address) as client:
-        assert committed(client, "g") == {("orders", 0): 2}
+        assert wire_requests.committed(client, "g") == {("orders", 0): 2}
 
 
 def test_a_second_import_duplicates_nothing(broker: BrokerProcess, tmp_path: Path) -> None:
     segment(tmp_path, "orders", 0, 0, line(0, b"a"))
-    assert run(tmp_path, broker).returncode == 0
+    assert run_import("v1", tmp_path, broker).returncode == 0
 
-    ended = run(tmp_path, broker)
+    ended = run_import("v1", tmp_path, broker)
 
     assert ended.returncode == 1
     assert "topic orders has records already: delete it" in ended.stderr
@@ -212,7 +185,7 @@ def test_nothing_is_imported_before_all_topics_can_take_their_records(
         wire_requests.create_topic(client, "taken")
         wire_requests.produce(client, "taken", Batch([b"x"]).encode())
 
-        assert run(tmp_path, broker).returncode == 1
+        assert run_import("v1", tmp_path, broker).returncode == 1
 
         assert wire_requests.end_offset(client, "orders", 0) == 0
 
@@ -224,7 +197,7 @@ def test_a_topic_with_fewer_partitions_is_not_imported_into(
     with WireClient(broker.address) as client:
         wire_requests.create_topic(client, "orders", 1)
 
-    ended = run(tmp_path, broker)
+    ended = run_import("v1", tmp_path, broker)
 
     assert ended.returncode == 1
     assert "add partitions" in ended.stderr
@@ -237,7 +210,7 @@ def test_records_of_several_batches_are_imported_in_order(
     lines = b"".join(line(each, b"%d" % each) for each in range(count))
     segment(tmp_path, "orders", 0, 0, lines)
 
-    ended = run(tmp_path, broker)
+    ended = run_import("v1", tmp_path, broker)
 
     assert ended.returncode == 0, ended.stderr
     with WireClient(broker.address) as client:
@@ -249,7 +222,7 @@ def test_records_of_several_batches_are_imported_in_order(
 def test_a_directory_that_is_not_v1s_is_a_usage_error(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    ended = run(tmp_path, broker)
+    ended = run_import("v1", tmp_path, broker)
 
     assert ended.returncode == 2
     assert "give the data directory of V1's server" in ended.stderr

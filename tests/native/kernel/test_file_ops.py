@@ -236,6 +236,21 @@ def test_a_new_recording_discards_the_old_one(tmp_path: Path) -> None:
     assert operations() == []
 
 
+@pytest.mark.usefixtures("recording")
+def test_operations_that_were_taken_are_not_in_the_record_and_planned_faults_stay(
+    tmp_path: Path,
+) -> None:
+    file_ops.fail("make_folder", "bad", errno.EIO)
+    file_ops.make_folder(tmp_path / "a")
+
+    assert [op for op, *_ in file_ops.take_recorded()] == ["make_folder"]
+    assert file_ops.recorded() == []
+
+    with pytest.raises(StorageError):
+        file_ops.make_folder(tmp_path / "bad")
+    assert [result for *_, result in file_ops.take_recorded()] == [-errno.EIO]
+
+
 # ---- faults ----------------------------------------------------------------------------------
 
 

@@ -165,3 +165,62 @@ def test_a_recording_that_lost_operations_is_refused(fd: int) -> None:
 
     with pytest.raises(StorageError, match="more operations than the record holds"):
         file_ops.recorded()
+
+
+# ---- the names of open files
+# -------------------------------------------------------------------------------------------------
+
+
+def written_paths() -> list[str]:
+    return [path for op, path, *_ in file_ops.take_recorded() if op == "write"]
+
+
+@pytest.mark.usefixtures("recording")
+def test_a_file_that_is_renamed_while_it_is_open_is_recorded_under_its_new_name(
+    tmp_path: Path,
+) -> None:
+    folder = os.path.realpath(tmp_path)
+    fd = file_open(f"{folder}/old".encode(), os.O_CREAT | os.O_WRONLY, 0o600)
+    assert file_pwrite(fd, b"1", 1, 0) == 1
+    assert written_paths() == [f"{folder}/old"]
+
+    file_ops.rename(f"{folder}/old", f"{folder}/new")
+    assert file_pwrite(fd, b"2", 1, 0) == 1
+    assert written_paths() == [f"{folder}/new"]
+
+    file_ops.remove(f"{folder}/new")
+    assert file_pwrite(fd, b"3", 1, 0) == 1
+    assert written_paths() == [f"{folder}/new (deleted)"]
+    file_close(fd)
+
+
+@pytest.mark.usefixtures("recording")
+def test_a_descriptor_that_is_used_again_is_recorded_under_the_name_of_its_file(
+    tmp_path: Path,
+) -> None:
+    folder = os.path.realpath(tmp_path)
+    (tmp_path / "other").touch()
+    fd = file_open(f"{folder}/file".encode(), os.O_CREAT | os.O_WRONLY, 0o600)
+    file_close(fd)
+    assert os.open(tmp_path / "other", os.O_WRONLY) == fd  # not by the table
+
+    assert file_pwrite(fd, b"1", 1, 0) == 1
+    os.rename(tmp_path / "other", tmp_path / "moved")  # noqa: PTH104 (nor is this)
+    assert file_pwrite(fd, b"2", 1, 0) == 1
+
+    assert written_paths() == [f"{folder}/other", f"{folder}/moved"]
+    os.close(fd)
+
+
+def test_a_new_recording_asks_again_for_the_names_of_open_files(tmp_path: Path) -> None:
+    folder = os.path.realpath(tmp_path)
+    file_ops.start_recording()
+    fd = file_open(f"{folder}/old".encode(), os.O_CREAT | os.O_WRONLY, 0o600)
+    os.rename(f"{folder}/old", f"{folder}/new")  # noqa: PTH104 (not by the table)
+
+    file_ops.start_recording()
+    assert file_pwrite(fd, b"1", 1, 0) == 1
+    file_close(fd)
+    file_ops.stop_recording()
+
+    assert written_paths() == [f"{folder}/new"]

@@ -222,7 +222,7 @@ def test_while_the_disk_is_nearly_full_space_is_reserved_before_a_batch_is_accep
     logs: Logs,
 ) -> None:
     log = logs.create()
-    logs.turn.is_tight = True
+    logs.turn.disk.is_tight = True
     file_ops.fail("allocate", ".log", errno.ENOSPC, times=2)
 
     assert log.append(BATCH) == FULL
@@ -236,7 +236,7 @@ def test_while_client_writes_are_refused_internal_appends_succeed(logs: Logs) ->
     log = logs.create()
     original = records(producer_id=1, producer_epoch=0, base_sequence=0)
     appended(log, original)
-    logs.turn.refuses_clients = True
+    logs.turn.disk.refuses_clients = True
 
     assert log.append(BATCH) == FULL
     assert log.append(original) == AppendResult(AppendStatus.DUPLICATE, 0, 1)
@@ -246,7 +246,7 @@ def test_while_client_writes_are_refused_internal_appends_succeed(logs: Logs) ->
 def test_on_a_read_only_disk_only_transaction_markers_are_written(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)
-    logs.turn.is_read_only = True
+    logs.turn.disk.is_read_only = True
 
     with pytest.raises(DiskFull):
         log.append_internal(BATCH)
@@ -334,7 +334,7 @@ def test_wherever_the_disk_becomes_full_visible_records_survive_a_crash(
     for place in range(20):
         here = Logs(tmp_path / str(place), logs.commit)
         here.path.mkdir()
-        here.turn.is_tight = is_tight
+        here.turn.disk.is_tight = is_tight
         file_ops.start_recording()
         file_ops.fail(operation, f"/{place}/topic-0/", errno.ENOSPC, after=place + 1, times=3)
         log = here.create(segment_bytes_max=3 * len(LARGE))

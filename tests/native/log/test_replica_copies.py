@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from broker._native.log import truncation
 from broker._native.log.partition_log import PartitionLog
 from broker.model.log_results import LogState
 from tests.support.native_log import appended, batches, placed, records
@@ -327,8 +328,44 @@ def test_a_copy_diverges_where_its_last_epoch_ended_earlier_at_the_leader(
     leader = replicas.leader
     assert leader.epoch_entries == [(1, 0), (2, 3)]
     # (last epoch, end) of a copy -> what it has in common with the leader
-    assert leader.divergence(1, 3) is None
-    assert leader.divergence(1, 4) == (1, 3)
-    assert leader.divergence(2, 5) is None
-    assert leader.divergence(2, 6) == (2, 5)
-    assert leader.divergence(-1, 9) is None
+    assert leader.divergence(1, 3, 0) is None
+    assert leader.divergence(1, 4, 0) == (1, 3)
+    assert leader.divergence(2, 5, 0) is None
+    assert leader.divergence(2, 6, 0) == (2, 5)
+    assert leader.divergence(-1, 9, 0) is None
+
+
+def with_a_replica_out_of_sync(replicas: Replicas) -> PartitionLog:
+    """Return the leader's log, offsets 0 to 2 in epoch 1, 3 and 4 in epoch 2; 1 is out of sync."""
+    fill(replicas, 3)
+    replicas.replicate()
+    replicas.elect(2)
+    fill(replicas, 2)
+    replicas.replicate()
+    replicas.leader.set_isr([2, 3], 2)
+    return replicas.leader
+
+
+def test_a_copy_whose_last_epoch_is_deleted_at_the_leader_begins_anew(replicas: Replicas) -> None:
+    leader = with_a_replica_out_of_sync(replicas)
+    leader.move_log_start(4)
+    assert leader.epoch_entries == [(2, 4)]
+
+    # Its record 3 may be of epoch 1, and nobody else's.
+    assert leader.must_begin_anew(1, 1, 4, 0)
+    assert leader.divergence(1, 4, 0) is None
+    for last_epoch, offset, log_start in ((1, 4, 4), (2, 4, 0), (2, 5, 0), (-1, 4, 0)):
+        assert not leader.must_begin_anew(1, last_epoch, offset, log_start)
+    assert not leader.must_begin_anew(3, 1, 4, 0)  # a member of the ISR
+
+
+def test_a_leader_whose_log_start_was_set_back_does_not_let_copies_begin_anew(
+    replicas: Replicas,
+) -> None:
+    leader = with_a_replica_out_of_sync(replicas)
+    leader.move_log_start(1)
+    truncation.set_epochs(leader, [(2, 3)])  # the log start was 3 before the crash
+
+    assert not leader.must_begin_anew(1, 1, 1, 0)
+    assert leader.divergence(1, 3, 0) is None
+    assert leader.divergence(1, 4, 0) == (1, 3)

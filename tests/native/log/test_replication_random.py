@@ -60,7 +60,7 @@ class _Replicas(RuleBasedStateMachine):
         if number == self.replicas.leader_id:
             return
         log, leader = self.replicas.log(number), self.replicas.leader
-        found = leader.divergence(log.leader_epoch, log.log_end_offset)
+        found = leader.divergence(log.leader_epoch, log.log_end_offset, log.log_start_offset)
         if found is not None:
             self.cut(number, cut_point(log, *found))
             return
@@ -76,7 +76,7 @@ class _Replicas(RuleBasedStateMachine):
         for number in numbers - {self.replicas.leader_id}:
             log = self.replicas.log(number)
             while log.log_end_offset < leader.log_end_offset or (
-                leader.divergence(log.leader_epoch, log.log_end_offset)
+                leader.divergence(log.leader_epoch, log.log_end_offset, log.log_start_offset)
             ):
                 self.copy(number, READ_BYTES)
             self.sync(number)

@@ -276,4 +276,4 @@ def test_a_log_begun_anew_says_of_earlier_epochs_that_they_end_where_it_begins(l
     appended(log, BATCH)
 
     assert log.epoch_entries == [(5, 50)]
-    assert log.divergence(3, 70) == (3, 50)  # not up to the end of the follower's epoch 0
+    assert log.divergence(3, 70, 0) == (3, 50)  # not up to the end of the follower's epoch 0

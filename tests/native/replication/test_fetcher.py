@@ -725,6 +725,17 @@ def test_a_long_answer_is_served_in_parts(copying: Copying, size: int, budget_us
     assert [log.log_end_offset for log in logs] == [1] * 12
 
 
+def test_the_rest_of_an_answer_is_taken_although_nothing_else_happens(copying: Copying) -> None:
+    copying.wire.poller.budget_us = 0
+    logs = [copying.add(partition) for partition in range(40)]
+    asked = copying.begin()
+    nothing = [part(partition, b"") for partition in range(39)]
+
+    copying.leader.answer(asked, *nothing, part(39, batch(0)))
+
+    assert logs[39].log_end_offset == 1
+
+
 def test_an_answer_that_comes_twice_ends_the_connection(copying: Copying) -> None:
     log = copying.add(is_group_commit=False)
     asked = copying.begin()

@@ -7,7 +7,7 @@ import pytest
 from broker._native.wire import detection
 from broker.model.config import Config
 from broker.model.protocol_names import PROTOCOL_NAMES
-from broker.protocols import PROTOCOLS
+from broker.protocols.registry import PROTOCOLS
 from tests.support.compressed import raw_snappy
 from tests.support.cursus_client import Message, batch
 

@@ -452,6 +452,30 @@ def test_a_write_after_acks_0_writes_to_very_many_partitions_waits_for_them(
         spoken.wire.close()
 
 
+def test_a_read_waits_for_more_partitions_than_are_looked_through(logs: Logs) -> None:
+    spoken = Spoken(logs)
+    count = UNSEEN_PARTITIONS_PER_CONNECTION_MAX + 2
+    logs.turn.files.count_max = count
+    made = [logs.create(number) for number in range(count)]
+    spoken.wire.serve(*made)
+    slow: list[PendingReply] = []
+    spoken.answers = slow.extend
+    client = spoken.wire.connect()
+    client.send(native_wire.request(native_wire.API_VERSIONS, 0, {}))
+    try:
+        for log in (*made, made[-1]):
+            log.append(records())
+        written = [*((log, 1) for log in made), (made[-1], 2)]
+        slow.pop().send(None, written=written)
+
+        client.send(list_offsets())
+
+        client.frame()
+        assert all(log.high_watermark >= end for log, end in written)
+    finally:
+        spoken.wire.close()
+
+
 def test_writes_with_acks_0_are_remembered_once_per_partition(spoken: Spoken) -> None:
     client = spoken.wire.connect()
     count = 10 * UNSEEN_PARTITIONS_PER_CONNECTION_MAX

@@ -106,6 +106,13 @@ ROWS = [
     ),
     Row(
         "ListOffsets",
+        7,
+        {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "timestamp": -1}]}]},
+        [(cluster("ClusterAction")[0], topic("Describe")[1])],
+        "of a broker",
+    ),
+    Row(
+        "ListOffsets",
         0,
         {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "timestamp": -1}]}]},
         [topic("Describe")],

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.acl_broker import CLUSTER, TOPIC, AclBroker, acl
-from tests.support.asked_rights import EVERY_DECISION, asked_by, without_use
+from tests.support.asked_rights import EVERY_DECISION, Asked, asked_by, without_use
 from tests.support.broker_process import wait_until
 from tests.support.wire_client import WireClient
 from tests.support.wire_records import Batch
@@ -44,7 +44,8 @@ def test_an_acl_is_needed_if_something_was_asked_for_that_no_other_one_allows(
     with secured.acls(*entries), secured.client("alice") as alice:
         alice.request("Metadata", 12, {"topics": [{"name": "written"}]})
         assert produce(alice, "written", Batch([b"a"]).encode())[0] == 0
-        wait_until(lambda: bool(asked_by("User:alice", file)), "it is recorded")
+        written = Asked("Write", "Topic", "written")
+        wait_until(lambda: written in asked_by("User:alice", file), "it is recorded")
 
     assert {each.name for each in asked_by("User:alice", file)} == {"written"}
     assert without_use(entries, asked_by("User:alice", file)) == [
@@ -62,6 +63,7 @@ def test_what_is_denied_was_asked_for_too(secured: AclBroker, admin: WireClient)
     with secured.client("bob") as bob:
         assert produce(bob, "hidden", Batch([b"a"]).encode())[0] != 0
         file = secured.data_dir / "audit.jsonl"
-        wait_until(lambda: bool(asked_by("User:bob", file)), "it is recorded")
+        hidden = Asked("Write", "Topic", "hidden")
+        wait_until(lambda: hidden in asked_by("User:bob", file), "it is recorded")
 
     assert without_use([acl("Write", TOPIC, "hidden")], asked_by("User:bob", file)) == []

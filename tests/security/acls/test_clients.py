@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests.support.acl_broker import GROUP, TOPIC, TRANSACTIONAL_ID, AclBroker, acl
+from tests.support.application_acls import application_acls, without
 from tests.support.wire_client import WireClient
 from tests.support.wire_requests import create_topic
 
@@ -103,6 +104,38 @@ def test_a_transactional_producer_needs_write_on_its_id_too(
             )
             reader.close()
             producer.commit_transaction(TIMEOUT_S)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_transactional_producer_stops_without_any_of_the_least_rights(
+    secured: AclBroker, admin: WireClient, place: int
+) -> None:
+    name = f"without-{place}"
+    rights = application_acls(
+        "producer, transactional", "User:alice", topic="t", transactional_id=name
+    )
+    assert len(rights) == 2
+    config = {"bootstrap.servers": secured.addresses["alice"], "transactional.id": name}
+    with secured.acls(*without(rights, place).left):
+        producer = Producer(config)
+        with pytest.raises(KafkaException, match="AUTHORIZATION_FAILED"):
+            transact(producer)
+    with secured.acls(*rights):
+        transact(Producer(config))
+
+
+def transact(producer: Producer) -> None:
+    """Commit a transaction of one record."""
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    failures: list[KafkaError] = []
+    producer.produce(
+        "t", b"value", on_delivery=lambda error, _: failures.extend([error] if error else [])
+    )
+    assert producer.flush(TIMEOUT_S) == 0
+    if failures:
+        raise KafkaException(failures[0])
+    producer.commit_transaction(TIMEOUT_S)
 
 
 def test_a_pattern_matches_only_topics_that_the_member_may_describe(

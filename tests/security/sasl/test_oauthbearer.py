@@ -203,7 +203,7 @@ BAD: dict[str, Callable[[], str]] = {
     "five parts": lambda: "e30.e30.e30.e30.e30",
     "no token": lambda: "x",
     "dots": lambda: "..",
-    "a long token": lambda: "e30." + "A" * 25_000 + ".e30",
+    "a long token": lambda: "e30." + "A" * 16_000 + ".e30",
     "a long header": lambda: encoded({"alg": "RS256", "x": "y" * 4000}).decode() + ".e30.e30",
 }
 
@@ -235,7 +235,7 @@ def test_a_bad_token_is_answered_twice_and_the_connection_ends(
         b"y,,\x01auth=Bearer x\x01\x01",
         b"n,,\x01auth=Bearer x\x01",
         b"\xff\x01auth=Bearer x\x01\x01",
-        b"n,,\x01" + b"x=y\x01" * 5000 + b"\x01",
+        b"n,,\x01" + b"x=y\x01" * 4000 + b"\x01",
     ],
 )
 def test_a_malformed_first_message_is_refused_at_once(client: SaslClient, message: bytes) -> None:

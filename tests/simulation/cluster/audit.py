@@ -99,6 +99,7 @@ class Audit:
         self.configured: set[str] = set()  # topics whose min.insync.replicas somebody has changed
         self.emptied: set[int] = set()  # brokers that may have lost a disk at any time
         self.processes: dict[str, Disk] = {}  # on which disk each runs, or did
+        self.failed: set[tuple[Item, int]] = set()  # brokers whose log of it has failed at any time
         self.forced: set[Item] = set()  # an operator may have asked for an unclean election
         self.unclean_count = 0  # elections of who may lack records
         self._served: dict[Item, tuple[int, str]] = {}  # the last leader epoch, and by whom
@@ -168,7 +169,7 @@ class Audit:
         serving = [each.name for each in self._servers() if each.serves(item)]
         if serving:
             raise Violation(f"{serving} serve while the leader changes, {shown}")
-        if is_live and new.leader != old.successor:
+        if is_live and new.leader != old.successor and (item, old.leader) not in self.failed:
             raise Violation(f"a live leader was replaced, {shown}")
 
     # ---- records
@@ -249,7 +250,8 @@ class Audit:
             return  # an unclean election, or the end of a reassignment
         for each in old.isr + old.elr:
             is_intact = self._registered[each] == self._claims[item][each]
-            if is_intact and each not in new.isr + new.elr:
+            is_given_up = (item, each) in self.failed
+            if is_intact and not is_given_up and each not in new.isr + new.elr:
                 raise Violation(f"{each} belongs into the ELR of {item}: {old} {new}")
 
     def _check_elected(self, item: Item, old: PartitionState, new: PartitionState) -> None:

@@ -1,6 +1,7 @@
 """A process: it can be stopped for a while, and killed at any moment."""
 
 from collections.abc import Callable
+from functools import partial
 
 from tests.simulation.virtual_time import VirtualTime
 
@@ -33,14 +34,16 @@ class Process:
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> None:
         """Call back after a delay, or when the process runs again."""
-        self.time.after(delay_ms, lambda: self.run(callback))
+        self.time.after(delay_ms, partial(self.run, callback))
 
     def run(self, callback: Callable[[], None]) -> None:
         """Call back now, or when the process runs again, unless it has been killed."""
-        if self.is_running:
-            callback()
-        elif self.is_alive:
+        if not self.is_alive:
+            return
+        if self._is_stopped:
             self._due.append(callback)
+        else:
+            callback()
 
     def stop(self) -> None:
         """Send SIGSTOP."""

@@ -122,19 +122,21 @@ class ReplicationAudit:
 
     def observe(self, item: Item, broker_id: int, seen: Seen, log: PartitionLog) -> None:
         """Look at a replica after anything that a process did."""
+        end = _end(log)
         if log.local_end < seen.end or log.log_start_offset > seen.end:
             self._truncated(item, broker_id, seen, log)
-        if _end(log) > seen.end:
+        if end > seen.end:
             self._grown(item, broker_id, seen, log)
         if log.kept_offset != seen.durable:
             self._synced(item, broker_id, seen, log)
-        watermark = min(log.high_watermark, _end(log))
+        watermark = min(log.high_watermark, end)
         if watermark == seen.watermark:
             return
         if log.known_epoch < self._unclean[item]:  # nobody is told any more what it commits
             seen.watermark = watermark
             return
-        shown = f"{item} {seen.process}, epoch {log.known_epoch}: {seen.watermark}, {watermark}"
+        moved = f"epoch {log.known_epoch}: {seen.watermark}, {watermark}"
+        shown = _Shown("{} {}, {}", item, seen.process, moved)
         if watermark < seen.watermark:
             raise Violation(f"a high watermark falls, {shown}")
         if watermark > log.kept_offset:
@@ -151,7 +153,9 @@ class ReplicationAudit:
         end = log.local_end
         key = (item, broker_id)
         kept = max(end, self.deleted[item])  # what is deleted need not be there
-        if kept < seen.watermark and seen.end > self._starts[key]:  # it is not empty
+        # (One that an unclean election has made the leader may not have heard of it yet.)
+        counts = log.known_epoch >= self._unclean[item]
+        if counts and kept < seen.watermark and seen.end > self._starts[key]:  # it is not empty
             committed, epochs = self.committed[item], self._epochs[key]
             is_committed = any(
                 at >= kept and at in committed and committed[at].epoch == epoch
@@ -169,22 +173,23 @@ class ReplicationAudit:
         epochs = self._epochs[item, broker_id]
         expected = seen.end
         for batch in _unseen(log, seen):
-            shown = f"{seen.process}, {item} at {batch.base_offset}, epoch {batch.epoch}"
             if batch.base_offset != expected:
-                raise Violation(f"a gap after {expected}: {shown}")
+                raise Violation(f"a gap after {expected}: {_place(seen, item, batch)}")
             expected = batch.end_offset
             place = (item, batch.base_offset, batch.epoch)
             known = self._written.get(place)
             if known is None:
                 # (A full disk gets what a leader has appended when that one is a follower.)
                 if log.is_follower and self._leaders.get((item, batch.epoch)) != seen.process:
+                    shown = _place(seen, item, batch)
                     raise Violation(f"a follower has what no leader wrote: {shown}")
                 writer = self._writers.setdefault((item, batch.epoch), seen.process)
                 if writer != seen.process:
+                    shown = _place(seen, item, batch)
                     raise Violation(f"{writer} has written in that epoch, too: {shown}")
                 self._written[place] = batch.data
             elif known != batch.data:
-                raise Violation(f"another batch is there: {shown}")
+                raise Violation(f"another batch is there: {_place(seen, item, batch)}")
             epochs[batch.base_offset] = batch.epoch
         seen.end = expected
 
@@ -209,13 +214,16 @@ class ReplicationAudit:
     # ---- commits
     # ---------------------------------------------------------------------------------------------
 
-    def _commit(self, item: Item, broker_id: int, log: PartitionLog, shown: str) -> None:
+    def _commit(self, item: Item, broker_id: int, log: PartitionLog, shown: "_Shown") -> None:
         end, watermark = self.committed_end[item], log.high_watermark
         self._check_prefix(item, broker_id, min(end, watermark), shown)
         if watermark <= end:
             return
         state = self.image.state(*item)
         assert state is not None
+        # More may have been deleted here than an unclean leader had on its disk.
+        if self.losses[item] and end < log.log_start_offset <= self._ever_deleted[item]:
+            end = log.log_start_offset
         for batch in _visible(log, end):
             self._check_holders(item, state, batch, shown)
             sequence = batch.sequence
@@ -230,7 +238,9 @@ class ReplicationAudit:
             raise Violation(f"a high watermark within a batch that ends at {end}, {shown}")
         self.committed_end[item] = end
 
-    def _check_holders(self, item: Item, state: PartitionState, batch: Stored, shown: str) -> None:
+    def _check_holders(
+        self, item: Item, state: PartitionState, batch: Stored, shown: "_Shown"
+    ) -> None:
         held = self._held[item][batch.base_offset, batch.epoch]
         if len(held) < self.min_isr:
             raise Violation(f"committed on {held} only, {shown}")
@@ -245,7 +255,7 @@ class ReplicationAudit:
         if lacking:
             raise Violation(f"{lacking} of the ISR {state.isr} lack what is committed, {shown}")
 
-    def _check_prefix(self, item: Item, broker_id: int, end: int, shown: str) -> None:
+    def _check_prefix(self, item: Item, broker_id: int, end: int, shown: "_Shown") -> None:
         """Check that a replica has what is committed below an offset."""
         epochs = self._epochs[item, broker_id]
         for batch in reversed(self.committed[item].values()):
@@ -262,16 +272,32 @@ class ReplicationAudit:
     def led(self, item: Item, broker_id: int, seen: Seen, epoch: int) -> None:
         """Check a leader at its election.
 
-        It commits what it showed as a follower that did not know of an unclean election yet.
+        It commits what it showed as a follower that did not know of an unclean election yet. Such a
+        follower may also have been cutting its log, for the leader before: then less is committed.
         """
-        process = seen.process
+        process, state = seen.process, self._states.get(item)
+        is_first = self._elected.get(item) != epoch
+        if state is not None and epoch == self._unclean[item] == state.leader_epoch and is_first:
+            self._lose_what_was_cut(item, state)
         seen.watermark = min(seen.watermark, self.committed_end[item])
         self._leaders.setdefault((item, epoch), process)
         if self._elected.get(item, -1) > epoch:
             return  # it is late: another one has been elected since
         self._elected[item] = epoch
         end = self.committed_end[item]
-        self._check_prefix(item, broker_id, end, f"{process} leads {item} in epoch {epoch}")
+        shown = _Shown("{} leads {} in epoch {}", process, item, epoch)
+        self._check_prefix(item, broker_id, end, shown)
+
+    def _lose_what_was_cut(self, item: Item, state: PartitionState) -> None:
+        """Note an election again whose leader lacks the last batch by now, or begins after it."""
+        start = self._starts[item, state.leader]
+        last = next(reversed(self.committed[item].values()), None)
+        if last is None or last.end_offset <= start:
+            is_cut = start > self.committed_end[item]
+        else:
+            is_cut = not self.has(item, state.leader, last)
+        if is_cut:
+            self._lose(item, state)
 
     def state_changed(self, item: Item, state: PartitionState) -> None:
         """Look at a change of a partition's state in the store."""
@@ -286,7 +312,8 @@ class ReplicationAudit:
             self._lose(item, state)
         self.wiped[item].difference_update(each for each in state.isr if each not in before.isr)
         for each in {*state.isr, leader} - {NO_LEADER} - self.wiped[item]:
-            self._check_prefix(item, each, self.committed_end[item], f"{each} in {item}: {state}")
+            shown = _Shown("{} in {}: {}", each, item, state)
+            self._check_prefix(item, each, self.committed_end[item], shown)
 
     def _is_unclean(self, item: Item, leader: int, before: PartitionState) -> bool:
         return leader not in before.isr + before.elr or leader in self.wiped[item]
@@ -366,10 +393,29 @@ class ReplicationAudit:
         shown = f"{process}, {item}: {log.high_watermark} of {log.log_end_offset}, not {end}"
         if not log.high_watermark == log.log_end_offset == log.kept_offset == end:
             raise Violation(f"a replica lags, {shown}")
+        if log.is_loading:
+            raise Violation(f"{process} is cutting {item}")
         start = log.log_start_offset
         kept = [each for each in self.committed[item].values() if each.end_offset > start]
         if [each.data for each in _visible(log, start)] != [each.data for each in kept]:
             raise Violation(f"a replica has other bytes, {shown}")
+
+
+class _Shown:
+    """What a violation shows: it is formatted only then, and nearly never."""
+
+    __slots__ = ("_text", "_values")
+
+    def __init__(self, text: str, *values: object) -> None:
+        self._text = text
+        self._values = values
+
+    def __str__(self) -> str:
+        return self._text.format(*self._values)
+
+
+def _place(seen: Seen, item: Item, batch: Stored) -> str:
+    return f"{seen.process}, {item} at {batch.base_offset}, epoch {batch.epoch}"
 
 
 def _end(log: PartitionLog) -> int:

@@ -9,15 +9,17 @@ a client       is answered only while the lease lasts
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from broker.core.cluster.failed_logs import FailedLogs
 from broker.core.cluster.image import Delta
 from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.records import NO_EPOCH, NO_LEADER, PartitionState
 from broker.core.cluster.writes import Item, Write
 from broker.core.replica_ends import End
 from broker.model.log_results import AppendStatus, LogState
-from broker.server.cluster.replicating import must_begin_at
+from broker.server.cluster.replicating import has_epoch_without_records, must_begin_at
 from broker.storage.recovery.truncation import cut_point
 from tests.simulation.cluster.broker import SimulatedBroker
 from tests.simulation.cluster.changes import EndsOf
@@ -46,6 +48,7 @@ class Asked(NamedTuple):
     leader_epoch: int
     offset: int  # it has everything below on its disk
     last_epoch: int
+    log_start: int
 
 
 class ReplicaRequest(NamedTuple):
@@ -124,6 +127,8 @@ class ReplicatedBroker(SimulatedBroker):
         self._parked: dict[int, _Parked] = {}  # by follower
         self._written: list[tuple[Any, int, Callable[[bool], None]]] = []  # acks=1
         self._isr: IsrChanges | None = None
+        self._giving_up: FailedLogs | None = None
+        self.storage.when_failed = self._log_failed
 
     def start(self) -> None:
         super().start()
@@ -146,26 +151,30 @@ class ReplicatedBroker(SimulatedBroker):
         )
         work()
         self.storage.end_turn()
-        self._take_events()
-        self._answer_written()
+        if self.turn.isr_events:
+            self._take_events()
+        if self._written:
+            self._answer_written()
         self._observe()
-        self._answer_parked()
-        self._sync_soon()
+        if self._parked:
+            self._answer_parked()
+        if not self._is_syncing:
+            self._sync_soon()
         self._is_stepping = False
 
     def later(self, delay_ms: int, work: Callable[[], object]) -> None:
-        self.process.after(delay_ms, lambda: self.step(work))
+        self.process.after(delay_ms, partial(self.step, work))
 
     def _observe(self) -> None:
+        observe, seen, loading = self.sim.replicas.observe, self._seen, self._loading
         for item, log in self.logs.items():
-            if item not in self._loading:
-                self.sim.replicas.observe(item, self.broker_id, self._seen[item], log)
+            if item not in loading and not log.is_offline:
+                observe(item, self.broker_id, seen[item], log)
 
     def _take_events(self) -> None:
         events, self.turn.isr_events[:] = list(self.turn.isr_events), []
-        if events:
-            # The machine hears of it at once, or somewhat later.
-            self.later(self._rng.choice((0, 0, 2, 40)), lambda: self._caught_up(events))
+        # The machine hears of it at once, or somewhat later.
+        self.later(self._rng.choice((0, 0, 2, 40)), partial(self._caught_up, events))
 
     def _caught_up(self, events: list[tuple[Any, int, int]]) -> None:
         if self._isr is not None:
@@ -177,8 +186,8 @@ class ReplicatedBroker(SimulatedBroker):
         """Answer the producers that wait for this replica only."""
         waiting, self._written = self._written, []
         for log, end, written in waiting:
-            if log.kept_offset >= end:
-                written(True)
+            if log.kept_offset >= end or log.is_offline:
+                written(not log.is_offline)
             elif not log.is_follower:
                 self._written.append((log, end, written))
 
@@ -188,7 +197,7 @@ class ReplicatedBroker(SimulatedBroker):
             self.storage.checkpoint()
 
     def _sync_soon(self) -> None:
-        if not self._is_syncing and self.storage.needs_sync():
+        if self.storage.needs_sync():
             self._is_syncing = True
             begin_ms, length_ms = self.sim.sync_times(self.broker_id)
             self.process.after(begin_ms, lambda: self._sync(length_ms))
@@ -211,6 +220,9 @@ class ReplicatedBroker(SimulatedBroker):
                 self._isr.lagging((log.topic_id, log.partition), replica)
             self._isr.tick(now_ms)
             self.work_isr()
+        if self._giving_up is not None:
+            self._giving_up.tick(now_ms)
+            self._give_up()
         self._ask_all()
 
     # ---- roles
@@ -225,8 +237,13 @@ class ReplicatedBroker(SimulatedBroker):
 
     def begin(self, epoch: int) -> None:
         """Begin the work of one incarnation; 0: there is none."""
-        self._isr = None
+        self._isr = self._giving_up = None
         if epoch:
+            self._giving_up = FailedLogs(
+                *(self.image, (self.broker_id, epoch), sorted(self.storage.failed)),
+                self._is_failed,
+                self._topic_settings,
+            )
             self._isr = IsrChanges(
                 self.image, (self.broker_id, epoch), self._topic_settings, self.is_in_sync
             )
@@ -238,6 +255,9 @@ class ReplicatedBroker(SimulatedBroker):
         """Let the leader's machine look at what has changed."""
         if self._isr is not None:
             self._isr.image_changed(delta)
+        if self._giving_up is not None:
+            self._giving_up.image_changed(delta)
+            self._give_up()
 
     def _update(self, item: Item) -> None:
         state = self.image.state(*item)
@@ -256,7 +276,8 @@ class ReplicatedBroker(SimulatedBroker):
         """Remove the replica that this broker had: it does not belong to the partition any more."""
         self._served.pop(item, None)
         log = self.logs.get(item)
-        if log is not None and item not in self._loading and state.leader_epoch > log.known_epoch:
+        is_usable = log is not None and item not in self._loading | self.storage.failed
+        if log is not None and is_usable and state.leader_epoch > log.known_epoch:
             self.follow(log, state.leader_epoch)
         if item not in self._dropping and (log is not None or self.storage.has(item)):
             self._dropping.add(item)
@@ -268,6 +289,9 @@ class ReplicatedBroker(SimulatedBroker):
         if self.is_wanted(state):
             self._dropping.discard(item)
             self._update(item)
+            return
+        if item in self.storage.failed:  # a later process removes it
+            self._dropping.discard(item)
             return
         is_busy = item in self._loading or item in self._opening
         if is_busy or not self.storage.drop(item):
@@ -291,8 +315,9 @@ class ReplicatedBroker(SimulatedBroker):
         log = self.storage.open(item)
         self.logs[item] = log
         self.storage.configure(log, self.sim.min_isr)
-        self._seen[item] = self.sim.replicas.opened(item, self.broker_id, self.name, log)
-        self._assume(item)
+        if not log.is_offline:
+            self._seen[item] = self.sim.replicas.opened(item, self.broker_id, self.name, log)
+            self._assume(item)
 
     def _leads(self, state: PartitionState) -> bool:
         epoch = self.membership.epoch
@@ -302,7 +327,7 @@ class ReplicatedBroker(SimulatedBroker):
         """Take the role that the image has for this broker."""
         state = self.image.state(*item)
         log = self.logs[item]
-        if state is None or state.leader_epoch < log.known_epoch:
+        if state is None or log.is_offline or state.leader_epoch < log.known_epoch:
             return
         if not self._leads(state):
             self._served.pop(item, None)
@@ -341,7 +366,7 @@ class ReplicatedBroker(SimulatedBroker):
 
     def is_in_sync(self, item: Item, replica_id: int, replica_epoch: int) -> bool:
         log = self.logs.get(item)
-        if log is None or log.is_follower:
+        if log is None or log.is_follower or log.is_offline:
             return False
         start = max(log.high_watermark, log.epoch_start)
         return any(
@@ -390,7 +415,7 @@ class ReplicatedBroker(SimulatedBroker):
         while True:
             for item in machine.take_changed():
                 log, state = self.logs.get(item), self.image.state(*item)
-                if log is None or state is None or not self._leads(state):
+                if log is None or log.is_offline or state is None or not self._leads(state):
                     continue
                 if not log.is_follower and log.known_epoch == state.leader_epoch:
                     log.set_isr(list(machine.maximal(item)), machine.committed(item))
@@ -401,9 +426,9 @@ class ReplicatedBroker(SimulatedBroker):
                 self.sim.isr_is_written(write)
                 self._write_isr(machine, write)
 
-    def _write_isr(self, machine: IsrChanges, write: Write) -> None:
+    def _write_isr(self, machine: IsrChanges | FailedLogs, write: Write) -> None:
         def done(outcome: Outcome) -> None:
-            if machine is self._isr:
+            if machine in (self._isr, self._giving_up):
                 self.step(lambda: conclude(outcome))
 
         def conclude(outcome: Outcome) -> None:
@@ -414,8 +439,39 @@ class ReplicatedBroker(SimulatedBroker):
             else:
                 machine.applied(write, outcome)
             self.work_isr()
+            self._give_up()
 
         self._store.transact(self.process, write.transaction, done)
+
+    # ---- failed logs
+    # ---------------------------------------------------------------------------------------------
+
+    def fail(self, items: Sequence[Item]) -> None:
+        """Let the disk of some logs fail, except those that are being cut."""
+        failed = [each for each in items if each in self.logs and each not in self._loading]
+        self.sim.note(f"{self.name}: the disk of {failed} fails")
+        self.step(lambda: self.storage.fail(failed))
+
+    def _log_failed(self, item: Item) -> None:
+        self._served.pop(item, None)
+        self.sim.audit.failed.add((item, self.broker_id))
+        self.later(self._rng.choice((0, 40, 400)), partial(self._report_failed, item))
+
+    def _report_failed(self, item: Item) -> None:
+        if self._giving_up is not None:
+            self._giving_up.failed(item)
+            self._give_up()
+
+    def _is_failed(self, topic_id: bytes, partition: int, epoch: int) -> bool:
+        log = self.logs.get((topic_id, partition))
+        return log is not None and log.is_offline and bool(log.leader_epoch <= epoch)
+
+    def _give_up(self) -> None:
+        machine = self._giving_up
+        while machine is not None and machine.has_work:
+            write = machine.work()
+            if write is not None:
+                self._write_isr(machine, write)
 
     # ---- as a follower
     # ---------------------------------------------------------------------------------------------
@@ -446,7 +502,7 @@ class ReplicatedBroker(SimulatedBroker):
             is_cut = log.log_start_offset == log.log_end_offset > 0 == log.leader_epoch
             last_epoch = -1 if is_new or is_cut or not entries else entries[-1][0]
             followed.setdefault(leader, []).append(
-                Asked(item, log.known_epoch, position, last_epoch)
+                Asked(item, log.known_epoch, position, last_epoch, log.log_start_offset)
             )
         now_ms = self.process.now_ms()
         for leader, asked in followed.items():
@@ -457,6 +513,8 @@ class ReplicatedBroker(SimulatedBroker):
         """Return from whom a log is copied now, or NO_LEADER."""
         state = self.image.state(*item)
         if state is None or not log.is_follower or state.leader_epoch != log.known_epoch:
+            return NO_LEADER
+        if log.is_offline:
             return NO_LEADER
         is_own = self.broker_id in state.replicas and item not in self._dropping
         if not is_own or item in self._loading or state.leader == self.broker_id:
@@ -476,7 +534,7 @@ class ReplicatedBroker(SimulatedBroker):
         def give_up() -> None:
             if self._numbers.get(leader) == number:
                 del self._numbers[leader]
-                self._ask_all()
+                self.step(self._ask_all)
 
         def arrive() -> None:
             broker = self.sim.broker(leader)
@@ -490,7 +548,7 @@ class ReplicatedBroker(SimulatedBroker):
             )
 
         self.sim.network.send((self.broker_id, leader), arrive)
-        self.later(ASK_AGAIN_MS, give_up)
+        self.process.after(ASK_AGAIN_MS, give_up)
 
     def _take_answer(
         self, leader: int, copied: dict[Item, tuple[int, Any]], answer: list[Answered]
@@ -502,7 +560,7 @@ class ReplicatedBroker(SimulatedBroker):
         for each in answer:
             epoch, log = copied[each.item]
             is_there = self.logs.get(each.item) is log
-            if not is_there or each.item in self._loading:
+            if not is_there or each.item in self._loading or log.is_offline:
                 continue
             if not log.is_follower or log.known_epoch != epoch:
                 continue
@@ -533,6 +591,8 @@ class ReplicatedBroker(SimulatedBroker):
                 self._quiet[state.leader] = self.process.now_ms() + 100
         elif result is LogState.GAP and log.log_start_offset == log.log_end_offset:
             self._change(each.item, log, 0, is_anew=True)  # it begins within a batch
+        elif result is LogState.CORRUPT and has_epoch_without_records(log):
+            self._change(each.item, log, log.log_end_offset)
         elif result not in (LogState.OK, LogState.NOT_LED):
             raise Violation(f"{self.name} refuses what it was sent: {result!r}")
 
@@ -556,6 +616,7 @@ class ReplicatedBroker(SimulatedBroker):
             self._loading.discard(item)
             what = "begins anew at" if is_anew else "is cut to"
             self.sim.note(f"{self.name}: {item} {what} {end}")
+            self._observe()  # it may lead next
             self._assume(item)
             self._ask_all()
 
@@ -574,7 +635,7 @@ class ReplicatedBroker(SimulatedBroker):
         parked = _Parked(request, answer)
         if not self._answer(parked, noting=True, is_late=False):
             self._parked[replica_id] = parked
-            self.later(PARKED_MS, lambda: self._answer_late(replica_id, parked))
+            self.process.after(PARKED_MS, partial(self._answer_late, replica_id, parked))
 
     def is_registered(self, replica_id: int, replica_epoch: int) -> bool:
         """Return whether a request is of a follower's present incarnation."""
@@ -587,12 +648,24 @@ class ReplicatedBroker(SimulatedBroker):
 
     def _answer_late(self, replica_id: int, parked: _Parked) -> None:
         if self._parked.get(replica_id) is parked:
-            self._answer_now(replica_id)
+            self.step(partial(self._answer_now, replica_id))
 
     def _answer_parked(self) -> None:
         for replica_id, parked in list(self._parked.items()):
-            if self._answer(parked, noting=False, is_late=False):
+            if not self._has_nothing_for(parked.request) and self._answer(
+                parked, noting=False, is_late=False
+            ):
                 del self._parked[replica_id]
+
+    def _has_nothing_for(self, request: ReplicaRequest) -> bool:
+        """Return whether a follower that was told nothing still is at the ends of its leader."""
+        for item, leader_epoch, offset, *_ in request.asked:
+            log = self.logs.get(item)
+            if log is None or log.log_end_offset != offset or log.known_epoch != leader_epoch:
+                return False
+            if log.is_follower or item in self._loading:
+                return False
+        return True
 
     def _answer(self, parked: _Parked, *, noting: bool, is_late: bool) -> bool:
         """Answer, unless there is nothing to say yet; return whether it was answered."""
@@ -608,15 +681,17 @@ class ReplicatedBroker(SimulatedBroker):
         """Look what there is for a follower, and note what it has."""
         item = asked.item
         log = self.logs.get(item)
-        if log is None or log.is_follower or item in self._loading:
+        if log is None or log.is_follower or log.is_offline or item in self._loading:
             return Answered(item, "not led")
         if not self.is_epoch_right(log, asked.leader_epoch):
             return Answered(item, "another epoch")
-        if all(each != replica[0] for each, *_ in log.replica_states()):
+        if replica[0] not in [each[0] for each in log.replica_states()]:
             return Answered(item, "no replica")
         diverging = self.diverges(log, asked)
         if diverging is not None:
             return Answered(item, diverging=diverging)
+        if self.must_begin_anew(log, replica[0], asked):
+            return Answered(item, OUT_OF_RANGE, log_start=self._first_of(log))
         if noting:
             self.note(log, replica, asked.offset)
         if not self._has(log, asked.offset):
@@ -647,8 +722,15 @@ class ReplicatedBroker(SimulatedBroker):
 
     def diverges(self, log: Any, asked: Asked) -> tuple[int, int] | None:
         """Return where a follower has to cut its log, if it has what this leader has not."""
-        found: tuple[int, int] | None = log.divergence(asked.last_epoch, asked.offset)
+        found: tuple[int, int] | None = log.divergence(
+            asked.last_epoch, asked.offset, asked.log_start
+        )
         return found
+
+    def must_begin_anew(self, log: Any, replica: int, asked: Asked) -> bool:
+        """Return whether a follower's log cannot be compared with this one."""
+        ends = asked.last_epoch, asked.offset, asked.log_start
+        return bool(log.must_begin_anew(replica, *ends))
 
     def watermark_of(self, log: Any) -> int:
         """Return the high watermark that followers are told."""
@@ -677,7 +759,7 @@ class ReplicatedBroker(SimulatedBroker):
         return {
             item: End(self.logs[item].leader_epoch, self.logs[item].log_end_offset)
             for item in items
-            if item in self.logs and item not in self._loading
+            if item in self.logs and item not in self._loading | self.storage.failed
         }
 
     # ---- clients

@@ -1,6 +1,6 @@
 """Producers and consumers of replicated partitions, as coroutines in virtual time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from broker.core.cluster import election, eligibility
@@ -8,6 +8,7 @@ from tests.simulation.replication.batches import produced
 from tests.simulation.replication.broker import OUT_OF_RANGE
 from tests.simulation.replication.network import CLIENTS
 from tests.simulation.violation import Violation
+from tests.simulation.virtual_time import Task
 
 if TYPE_CHECKING:
     from broker.core.cluster.writes import Item
@@ -29,10 +30,10 @@ async def ask(sim: "ReplicationSimulation", item: "Item", work: Work) -> tuple[A
     """
     answer, losses = sim.time.answer(), sim.replicas.losses[item]
     target = sim.leader_for_clients(item)
+    broker = sim.broker(target)  # a connection ends with its process
 
     def arrive() -> None:
-        broker = sim.broker(target)
-        if broker is not None:
+        if broker is not None and broker is sim.broker(target):
             broker.process.run(lambda: broker.step(lambda: work(broker, reply)))
 
     def reply(*result: Any) -> None:
@@ -99,7 +100,12 @@ class Producer:
 
 
 class Operator:
-    """Gives a partition other replicas from time to time, and accepts losses if it has to."""
+    """Gives a partition other replicas from time to time, and accepts losses if it has to.
+
+    The last members may be lost without a fault of their disks: a broker that an unclean election
+    made the only one, and that did not learn of its registration before its lease ended, cannot
+    tell since when its directory is intact. So losses have to be accepted after all faults, too.
+    """
 
     def __init__(self, sim: "ReplicationSimulation", item: "Item", *, is_lossy: bool) -> None:
         self._sim = sim
@@ -114,6 +120,11 @@ class Operator:
             usable = [each for each in sim.brokers if each.is_usable]
             if usable and sim.is_faulty:
                 await self._change(rng.choice(usable))
+        while self._is_lossy and not sim.is_ending:
+            await sim.time.sleep(self._pause_ms)
+            state = sim.audit.image.state(*self._item)
+            if state is not None and not state.isr + state.elr:  # nobody else may elect
+                await self._change(sim.brokers[0])
 
     async def _change(self, broker: "ReplicatedBroker") -> None:
         sim, rng, item = self._sim, self._sim.rng, self._item
@@ -122,15 +133,22 @@ class Operator:
             if found is not None and not election.has_leader(found):
                 sim.note(f"{broker.name} elects any replica of {item}")
                 sim.audit.forced.add(item)
-                await broker.changes.elect_unclean([item])
+                await self._within_timeout(broker.changes.elect_unclean([item]))
         elif rng.random() < 0.2:
             sim.note(f"{broker.name} cancels the reassignment of {item}")
-            await broker.changes.reassign({item: None})
+            await self._within_timeout(broker.changes.reassign({item: None}))
         else:
             count = rng.randint(sim.fewest_replicas, sim.size)
             target = rng.sample(range(1, sim.size + 1), count)
             sim.note(f"{broker.name} reassigns {item}: {target}")
-            await broker.changes.reassign({item: target})
+            await self._within_timeout(broker.changes.reassign({item: target}))
+
+    async def _within_timeout(self, change: Coroutine[Any, None, Any]) -> None:
+        """Wait for a change that a broker makes; one that is killed never answers."""
+        answer = self._sim.time.answer()
+        Task(change, answer)
+        self._sim.time.after(TIMEOUT_MS, lambda: answer.give(None))
+        await answer
 
 
 class Deleter:

@@ -316,6 +316,34 @@ def _leave_before_the_others_have_everything(patch: Patch) -> None:
     patch.setattr(ReplicatedBroker, "is_wanted", is_wanted)
 
 
+def _give_up_for_any_replica(patch: Patch) -> None:
+    def give_up(found: Known, broker_id: int, _: Any) -> PartitionState | None:
+        state = found.state
+        others = [each for each in state.replicas if each != broker_id and each in found.brokers]
+        if state.leader != broker_id or not others:
+            return None
+        epoch = found.brokers[others[0]].epoch
+        changed = state._replace(leader=others[0], broker_epoch=epoch, isr=(others[0],), elr=())
+        return found.next(
+            changed._replace(leader_epoch=state.leader_epoch + 1, successor=NO_LEADER)
+        )
+
+    patch.setattr(election, "give_up", give_up)
+
+
+def _give_up_the_last_copy(patch: Patch) -> None:
+    give_up = election.give_up
+
+    def hasty(found: Known, broker_id: int, settings: Any) -> PartitionState | None:
+        state = found.state
+        if state.isr != (broker_id,) or state.leader != broker_id:
+            return give_up(found, broker_id, settings)
+        changed = state._replace(leader=NO_LEADER, broker_epoch=0, isr=(), successor=NO_LEADER)
+        return found.next(changed._replace(leader_epoch=state.leader_epoch + 1))
+
+    patch.setattr(election, "give_up", hasty)
+
+
 class Mutation(NamedTuple):
     """A planted bug, and where it is looked for.
 
@@ -361,6 +389,7 @@ OFFICE = Scenario(
     lag_rate=0.0,
 )
 REASSIGNED = Scenario(reassigns=True)
+FAILING = Scenario(size=3, factor=3, faults={"kill": 1}, interval_ms=1_000, log_failures=True)
 UNCLEAN = Scenario(
     size=3,
     factor=3,
@@ -434,6 +463,12 @@ MUTATIONS = {
     ),
     "a reassignment ends before who is added is in sync": _of_cluster(
         "a reassignment ends before who is added is in sync", 1, scenario=REASSIGNED
+    ),
+    "any live replica leads after a failed log": Mutation(
+        _give_up_for_any_replica, scenario=FAILING
+    ),
+    "the last member gives up with a failed log": Mutation(
+        _give_up_the_last_copy, scenario=FAILING
     ),
     "a reassignment removes replicas at its beginning": Mutation(
         _leave_before_the_others_have_everything, scenario=REASSIGNED

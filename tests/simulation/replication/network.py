@@ -27,9 +27,9 @@ class Network:
         self._last[link] = deliver
         if link in self.cuts or rng.random() < self.loss_rate:
             return
-        self._time.after(self._delay_ms(), lambda: self._arrive(link, deliver))
+        self._time.after(self._delay_ms(), partial(self._arrive, link, deliver))
         if rng.random() < self.repeat_rate:
-            self._time.after(rng.choice(_LATE_MS), lambda: self._arrive(link, deliver))
+            self._time.after(rng.choice(_LATE_MS), partial(self._arrive, link, deliver))
 
     def repeat_last(self, sender: int) -> None:
         """Deliver the last messages of a sender once more, which were on the way when it ended."""

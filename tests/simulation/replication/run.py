@@ -1,9 +1,9 @@
 """Runs one seed of replicated partitions: faults, a time to settle, and the checks at the end."""
 
+import gc
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
-from random import Random
 from typing import NamedTuple
 
 from broker.core.cluster import placement, records, topics
@@ -18,9 +18,11 @@ from tests.simulation.cluster.broker import registration
 from tests.simulation.cluster.process import Process
 from tests.simulation.cluster.replicas import Disk
 from tests.simulation.cluster.store import SimulatedStore
+from tests.simulation.draws import Draws
 from tests.simulation.replication.audit import ReplicationAudit
 from tests.simulation.replication.broker import ReplicatedBroker
 from tests.simulation.replication.clients import Consumer, Deleter, Operator, Producer
+from tests.simulation.replication.disk_failures import DiskFailures
 from tests.simulation.replication.network import CLIENTS, Network
 from tests.simulation.replication.storage import Disks, Storage, recorded_disks
 from tests.simulation.seeds import or_drawn
@@ -31,6 +33,7 @@ FAULTS_MS = 12_000
 SETTLE_MS = 25_000
 LOOK_MS = 500
 EVENTS_KEPT = 150
+COLLECTED_TOGETHER = 10  # histories: each has a megabyte, and some dozens of open files
 KINDS = (
     "kill",
     "power cut",
@@ -63,6 +66,7 @@ class Scenario(NamedTuple):
     lag_rate: float | None = None  # of watches
     store_loss_rate: float | None = None  # of changes of the store, which may be made later
     repeat_rate: float | None = None  # of messages
+    log_failures: bool | None = None  # of one of the disks of a broker
 
 
 ANY = Scenario()
@@ -72,7 +76,7 @@ class ReplicationSimulation:
     """Brokers with replicas, a store, and clients."""
 
     def __init__(self, seed: int, disks: Disks, scenario: Scenario = ANY) -> None:
-        self.rng = rng = Random(seed)
+        self.rng = rng = Draws(seed)
         self.time = VirtualTime()
         self.events: deque[str] = deque(maxlen=EVENTS_KEPT)
         self._scenario = scenario
@@ -108,8 +112,8 @@ class ReplicationSimulation:
         segment_bytes = or_drawn(scenario.segment_bytes, rng.choice((1_048_576, 4_096, 20_000)))
         settings = {"segment.bytes": str(segment_bytes)}
         # What the disk has not is lost in a power cut: such a topic promises nothing then.
-        self._is_os = rng.random() < 0.15
-        if self._is_os:
+        self.is_os = rng.random() < 0.15
+        if self.is_os:
             settings["polylog.durability"] = "os"
         self.storages = {
             each: Storage(rng, disks, each, settings) for each in range(1, self.size + 1)
@@ -121,7 +125,7 @@ class ReplicationSimulation:
         self._weights = [rng.choice((0, 1, 1, 4)) for _ in KINDS]
         if scenario.faults is not None:
             self._weights = [scenario.faults.get(each, 0) for each in KINDS]
-        if self._is_os:
+        if self.is_os:
             self._weights[KINDS.index("power cut")] = 0
         self._interval_ms = or_drawn(scenario.interval_ms, rng.choice((300, 1_000, 3_000)))
         # Of disks of those that are added.
@@ -131,6 +135,7 @@ class ReplicationSimulation:
         self._processes = 0
         self._kept_down: set[int] = set()  # until others have failed, or they have a disk
         self._is_lost = False
+        self._registered: list[int] = []  # the brokers' epochs when it was looked last
 
     def note(self, event: str) -> None:
         """Record an event, for the analysis of a violation."""
@@ -169,19 +174,30 @@ class ReplicationSimulation:
         self.network.loss_rate = self.network.repeat_rate = 0.0
         self.network.cuts.clear()
         self._slow_syncs.clear()
-        for each in self.storages:
+        for each, storage in self.storages.items():
             self._disks.set_full(each, is_full=False)
+            storage.missing.clear()
         if not self.store.is_available:
             self.store.set_available(is_available=True)
         for broker in list(self.brokers):
             if not broker.process.is_running:
                 broker.process.resume()
+            if broker.storage.failed:
+                self.replace(broker)
         for broker_id in self.storages:
             self._start_unless_running(broker_id)
 
     def _lose(self) -> None:
-        """Let a broker fail for good, once all have everything and are there."""
+        """Let a broker fail for good, once all have everything and are there.
+
+        They were there when it was looked last, too: of one that has just registered anew, the
+        states of partitions do not say yet that it was gone.
+        """
         image = self.audit.image
+        before, self._registered = (
+            self._registered,
+            [each.membership.epoch for each in self.brokers],
+        )
         is_registered = all(
             image.is_registered(each.broker_id, each.membership.epoch) for each in self.brokers
         )
@@ -192,6 +208,7 @@ class ReplicationSimulation:
             for state in states
         )
         is_whole = is_whole and self._may_wipe(self.lost_id)
+        is_registered = is_registered and before == self._registered
         if is_whole and is_registered and len(self.brokers) == self.size:
             self._is_lost = True
             for broker in list(self.brokers):
@@ -266,6 +283,9 @@ class ReplicationSimulation:
             sim=self,
         )
         self.brokers.append(broker)
+        for item, log in self.storages[broker_id].logs.items():  # before it can be elected
+            if not log.is_offline:
+                self.replicas.opened(item, broker_id, broker.name, log)
         process.at_death(lambda: self.brokers.remove(broker))
         self.note(f"{broker.name} starts")
         broker.start()
@@ -273,7 +293,7 @@ class ReplicationSimulation:
 
     def _watch(self, broker: ReplicatedBroker) -> None:
         if broker.has_left:
-            self._replace(broker)
+            self.replace(broker)
         elif broker.process.is_alive:
             self.time.after(250, lambda: self._watch(broker))
 
@@ -283,7 +303,7 @@ class ReplicationSimulation:
             broker.process.kill()
             self.storages[broker.broker_id].crash(is_power_cut=how == "power cut")
 
-    def _replace(self, broker: ReplicatedBroker, how: str = "kill") -> None:
+    def replace(self, broker: ReplicatedBroker, how: str = "kill") -> None:
         if broker.process.is_alive:
             self._kill(broker, how)
             delay_ms = self.rng.choice((50, 500, 3_000)) if self.is_faulty else 50
@@ -320,7 +340,7 @@ class ReplicationSimulation:
         if kind in ("kill", "power cut"):
             victims = list(self.brokers) if rng.random() < 0.1 else [broker]
             for each in victims:
-                self._replace(each, kind)
+                self.replace(each, kind)
         elif kind in ("wipe", "damage"):
             self._kept_down.add(broker.broker_id)
             self._kill(broker, kind)
@@ -331,16 +351,27 @@ class ReplicationSimulation:
             self.note(f"--- {kind}: {broker.name}")
             getattr(self, f"_{kind}")(broker)
 
-    def _wipe(self, broker_id: int, *, is_whole: bool = True) -> None:
+    def replace_disk(self, broker: ReplicatedBroker, items: Sequence[Item]) -> None:
+        """Let a broker fail, and have an empty disk in the place of the one of some logs."""
+        self._kept_down.add(broker.broker_id)
+        self._kill(broker, "wipe")
+        self._wipe(broker.broker_id, items=items)
+
+    def _wipe(self, broker_id: int, *, is_whole: bool = True, items: Sequence[Item] = ()) -> None:
         """Give a broker that has failed another disk, once its registration has ended.
 
-        Or, unless it is the whole one, let its disk lose records that were synced.
+        Or, unless it is the whole one, let its disk lose records that were synced. With `items` it
+        is a disk that has only their logs.
         """
         image = self.audit.image
         if broker_id in image.brokers or broker_id in image.fenced:
-            self.time.after(100, lambda: self._wipe(broker_id, is_whole=is_whole))
+            again = partial(self._wipe, broker_id, is_whole=is_whole, items=items)
+            self.time.after(100, again)
             return
-        if self._may_wipe(broker_id):
+        if items and self._may_wipe(broker_id):
+            self.storages[broker_id].lose(set(items))
+            self._lost_disk(broker_id, items)
+        elif not items and self._may_wipe(broker_id):
             # (A leader with a hole in its log, after an unclean election, is beyond the audit.)
             is_unclean = self._is_lossy or self.settings.defaults.is_unclean_allowed
             is_damaged = not is_whole and self.storages[broker_id].damage(
@@ -351,9 +382,7 @@ class ReplicationSimulation:
                 self.storages[broker_id].wipe()
             if self.rng.random() < 0.5:
                 self.network.repeat_last(broker_id)
-            self.disks[broker_id] = Disk()
-            self.audit.emptied.add(broker_id)
-            self.replicas.lost_disk(broker_id, self.items)
+            self._lost_disk(broker_id, self.items)
         self._kept_down.discard(broker_id)
         self._start_unless_running(broker_id)
         if self.is_faulty and self.rng.random() < 0.3:  # it fails again, as soon as it is there
@@ -361,11 +390,16 @@ class ReplicationSimulation:
             assert broker is not None
             self.time.after(self.rng.choice((1, 50, 500)), lambda: self._fail_again(broker))
 
+    def _lost_disk(self, broker_id: int, items: Sequence[Item]) -> None:
+        self.disks[broker_id] = Disk()
+        self.audit.emptied.add(broker_id)
+        self.replicas.lost_disk(broker_id, items)
+
     def _fail_again(self, broker: ReplicatedBroker) -> None:
         if broker.process.is_alive and broker.membership.epoch == NO_EPOCH and self.is_faulty:
             self.time.after(1, lambda: self._fail_again(broker))
         elif broker.process.is_alive:
-            self._replace(broker)
+            self.replace(broker)
             if self.rng.random() < 0.7:
                 self.store.end_lease_of(broker.broker_id)
 
@@ -394,12 +428,16 @@ class ReplicationSimulation:
             self._wipe(broker_id)
 
     def _may_wipe(self, broker_id: int) -> bool:
-        """Return whether everything committed is on the disk of another member of the ISR."""
+        """Return whether everything committed is on the disk of another member of the ISR.
+
+        One that has not noted since when its directory is intact may have all, and cannot tell.
+        """
         image = self.audit.image
+        unsure = {each for each, disk in self.disks.items() if disk.intact_since == NO_EPOCH}
         for item in self.items:
             state = image.state(*item)
             assert state is not None
-            others = set(state.isr) - {broker_id} - self.replicas.wiped[item]
+            others = set(state.isr) - {broker_id} - self.replicas.wiped[item] - unsure
             if broker_id in state.replicas and not others:
                 return False
         return True
@@ -437,7 +475,7 @@ class ReplicationSimulation:
 
         def end() -> None:
             self.network.cuts -= cuts
-            self._replace(broker, "kill" if self._is_os or self.rng.random() < 0.7 else "power cut")
+            self.replace(broker, "kill" if self.is_os or self.rng.random() < 0.7 else "power cut")
 
         self.time.after(self.rng.choice((50, 300, 1_200)), end)
 
@@ -540,6 +578,9 @@ def run(seed: int, scenario: Scenario = ANY) -> ReplicationSimulation:
     """
     with recorded_disks() as disks:
         sim = ReplicationSimulation(seed, disks, scenario)
+        failures = DiskFailures(sim, seed)
+        if or_drawn(scenario.log_failures, failures.are_drawn):
+            failures.begin()
         try:
             sim.run()
         except Violation as violation:
@@ -550,6 +591,16 @@ def run(seed: int, scenario: Scenario = ANY) -> ReplicationSimulation:
 
 
 def run_all(seeds: Iterable[int], scenario: Scenario = ANY) -> None:
-    """Run many seeds."""
-    for seed in seeds:
-        run(seed, scenario)
+    """Run many seeds.
+
+    A history leaves cycles of objects: those of some are collected at once, without a look at
+    what there is besides.
+    """
+    gc.disable()
+    try:
+        for number, seed in enumerate(seeds, 1):
+            run(seed, scenario)
+            if number % COLLECTED_TOGETHER == 0:
+                gc.collect(0)
+    finally:
+        gc.enable()

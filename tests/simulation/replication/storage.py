@@ -6,8 +6,9 @@ was killed leaves what it has written; a sync of it that was under way does not 
 """
 
 import errno
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -25,6 +26,7 @@ from broker.model.errors import DiskFull, StorageError
 from broker.model.log_results import LogEvent
 from broker.model.topic_config import TopicConfig
 from broker.segments import text_files
+from broker.storage.checkpoints import intact
 from broker.storage.checkpoints.intact import Intact
 from broker.storage.files import deletion
 from broker.storage.recovery import truncation
@@ -39,6 +41,7 @@ TOPIC = "topic"
 _NO_LIMIT = (1 << 63) - 2  # of a lease, in nanoseconds; the largest number means none at all
 _CONFIG = load(())
 _OFTEN = 1 << 30
+_CHANGE_NOTHING = frozenset({"close", "read", "size"})
 _PRODUCER_EXPIRATION_MS = 86_400_000
 
 
@@ -47,6 +50,7 @@ class Disks:
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
+        self._first = len(str(self.root)) + 1  # of a path below it
         self._disks: dict[str, Disk] = {}
         self._syncs = 0
         self._is_background = False  # syncs of threads: they count later
@@ -54,6 +58,7 @@ class Disks:
         self.told_lost = 0  # records below a high watermark, by the last warning of a cut
 
     def mount(self, folder: Path, disk: Disk) -> None:
+        self.record()
         disk.move(folder)
         self._disks[folder.name] = disk
 
@@ -63,20 +68,30 @@ class Disks:
 
     def drain(self) -> list[tuple[Disk, Operation]]:
         """Apply the operations so far; return the syncs among them, which are not applied."""
-        first = len(str(self.root)) + 1
-        syncs = []
-        for operation in file_ops.recorded():
-            disk = self._disks.get(operation[1][first:].partition("/")[0])
+        operations = file_ops.take_recorded()
+        syncs: list[tuple[Disk, Operation]] = []
+        if not operations:
+            return syncs
+        disks, first = self._disks, self._first
+        for operation in operations:
+            op = operation[0]
+            if op in _CHANGE_NOTHING:
+                continue
+            disk = disks.get(operation[1][first:].partition("/")[0])
             if disk is None:
                 continue
-            if operation[0] in SYNCS and self._is_background:
+            if self._is_background and op in SYNCS:
                 syncs.append((disk, operation))
             else:
                 disk.apply(operation)
-        file_ops.start_recording()  # which forgets what has to fail
+        return syncs
+
+    def record(self) -> None:
+        """Record anew: open files have other names now, or other writes have to fail."""
+        self.drain()
+        file_ops.start_recording()
         for broker_id in self._full:
             file_ops.fail("write", f"*/{broker_id}.*/*.log", errno.ENOSPC, times=_OFTEN)
-        return syncs
 
     def set_full(self, broker_id: int, *, is_full: bool) -> None:
         """Let the logs of a broker find space, or none."""
@@ -84,7 +99,7 @@ class Disks:
             self._full.add(broker_id)
         else:
             self._full.discard(broker_id)
-        self.drain()
+        self.record()
 
     def begin_syncs(self, commit: CommitThread) -> list[tuple[Disk, Operation]]:
         """Run the waiting syncs; they count once `end_syncs` is called with the result."""
@@ -158,6 +173,9 @@ class Storage:
         self._config = TopicConfig(settings, _CONFIG)
         self._count = 0
         self._items: set[Item] = set()  # that have a log in the directory
+        self.missing: set[Item] = set()  # on a disk that is not there
+        self.failed: set[Item] = set()  # logs that this process does not serve any more
+        self.when_failed: Callable[[Item], object] = lambda _: None
         self._is_damaged = False
         self._folder = self._fresh_folder()
         self._folder.mkdir()
@@ -189,6 +207,7 @@ class Storage:
             when_lost=self.intact.lost,
         )
         self.logs, self._running = {}, []
+        self.failed = set()
         if self._is_damaged:  # a broker recovers its logs before it registers
             self._is_damaged = False
             for item in sorted(self._items):
@@ -210,7 +229,6 @@ class Storage:
             shutil.rmtree(old)
         else:
             old.rename(self._folder)
-        self._disks.drain()
         self._disks.mount(self._folder, self._disk)
 
     def damage(self, *, leaves_holes: bool) -> bool:
@@ -236,13 +254,16 @@ class Storage:
     def _cuts(self, item: Item, recovery_point: int) -> list[tuple[Path, int]]:
         """Return where a file can be cut so that the next start finds that records are gone."""
         found: list[tuple[Path, int]] = []
+        end = 0
         for path in sorted(self._folder.glob(f"{TOPIC}-{item[1]}/*.log")):
             position = 0
             for batch in split(path.read_bytes()):
-                if batch.end_offset > recovery_point:
+                is_torn = batch.base_offset < end
+                if is_torn or batch.end_offset > recovery_point:
                     return found
                 found.append((path, position))
                 position += len(batch.data)
+                end = batch.end_offset
         return found
 
     def wipe(self) -> None:
@@ -255,6 +276,14 @@ class Storage:
         self._disk = Disk(self._folder)
         self._disks.mount(self._folder, self._disk)
 
+    def lose(self, items: set[Item]) -> None:
+        """Have an empty disk in the place of another one, after a crash (intact.py)."""
+        for item in sorted(items & self._items):
+            deletion.remove_folder(self._folder / f"{TOPIC}-{item[1]}")
+            self._items.discard(item)
+        intact.reset(self._folder)
+        self._disks.drain()
+
     # ---- turns
     # ---------------------------------------------------------------------------------------------
 
@@ -265,16 +294,26 @@ class Storage:
         turn.serves_until_ns = _NO_LIMIT if may_serve else 0
 
     def end_turn(self) -> None:
-        self.turn.end()
-        events, self.turn.events = self.turn.events, []
+        turn = self.turn
+        turn.end()
+        events = turn.events
+        if not events:
+            return
+        turn.events = []
         for kind, log in events:
             if kind is LogEvent.ROLLED:
                 self._partitions.write_snapshot(log, *log.producer_snapshot())
             elif kind is LogEvent.OFFLINE:
-                raise Violation(f"{log!r} is offline")
+                item = log.topic_id, log.partition
+                if item not in self.failed:
+                    raise Violation(f"{log!r} is offline")
+                self.when_failed(item)
 
     def needs_sync(self) -> bool:
-        return any(log.is_syncing for log in self.logs.values())
+        for log in self.logs.values():  # noqa: SIM110 (in each turn: a generator takes longer)
+            if log.is_syncing:
+                return True
+        return False
 
     def begin_syncs(self) -> None:
         self._running = self._disks.begin_syncs(self._commit)
@@ -303,6 +342,11 @@ class Storage:
     def _load(self, item: Item) -> PartitionLog:
         self._items.add(item)
         [log] = self._partitions.announce_topic(TOPIC, item[0], [item[1]], self._config)
+        if item in self.missing:
+            self.failed.add(item)
+            log.end_service()
+            log.end_loading()
+            return log
         error = self._partitions.load(log)
         errors = self._partitions.settle([log])
         if error is not None or errors:
@@ -359,6 +403,12 @@ class Storage:
         self._partitions.forget(TOPIC, [item[1]])
         return True
 
+    def fail(self, items: Iterable[Item]) -> None:
+        """Let the disk of some logs fail."""
+        for item in items:
+            self.failed.add(item)
+            self.logs[item].end_service()
+
     def has(self, item: Item) -> bool:
         """Return whether the directory has a log of a partition."""
         return item in self._items
@@ -376,6 +426,7 @@ def written(log: Any, segment: int, position: int) -> Iterator[tuple[int, bytes]
             continue
         start = position if base_offset == segment else 0
         if size > start:
-            with open(f"{log.folder}/{base_offset:020}.log", "rb") as file:  # noqa: PTH123 (often)
-                file.seek(start)
-                yield base_offset, file.read(size - start)
+            fd = os.open(f"{log.folder}/{base_offset:020}.log", os.O_RDONLY)
+            data = os.pread(fd, size - start, start)
+            os.close(fd)
+            yield base_offset, data

@@ -102,7 +102,7 @@ def test_wrong_usage_exits_2(arguments: list[str]) -> None:
         (["stop"], "there is no command 'stop'"),
         (["--bootstrap-server", "h:1", "topic", "list"], "options follow the command: broker NOUN"),
         (["\udcff\x1b[2J"], "\\x1b[2J"),
-        (["topic", "consum"], "there is no verb 'consum'; did you mean consume?: use one of"),
+        (["topic", "consum"], "there is no verb 'consum'; did you mean consume? It is one of: c"),
     ],
 )
 def test_a_word_that_is_no_command_is_one_line_that_helps(

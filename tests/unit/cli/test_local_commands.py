@@ -1,7 +1,9 @@
 """Commands that need no broker: docs, version, the bundle of a stopped broker."""
 
 import json
+import shlex
 import tarfile
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -115,3 +117,53 @@ def test_a_bundle_does_not_replace_a_file(
     assert code == Exit.USAGE
     assert "File exists" in capsys.readouterr().err
     assert (tmp_path / "b.tgz").read_bytes() == b"mine"
+
+
+@pytest.fixture
+def undone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., str]:
+    """Run a command on the data directory of a stopped broker; return the undo that it prints."""
+
+    def run(*words: str) -> str:
+        assert main([*words, "--data-dir", str(tmp_path / "da ta")]) == Exit.OK
+        return capsys.readouterr().err.strip().removeprefix("undo: broker ")
+
+    return run
+
+
+ALLOW = ("acl", "allow", "User:a", "--topic", "t", "--only", "produce")
+
+
+def test_an_undo_is_for_the_same_stopped_broker(
+    undone: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "password"
+    file.touch(0o600)
+    file.write_text("secret")
+    create = ("user", "create", "a b", "--password-file", str(file), "--iterations", "4096")
+    for words, noun in ((ALLOW, "acl"), (create, "user")):
+        undo = shlex.split(undone(*words))
+
+        assert main([*undo, *["--yes"] * (noun == "user")]) == Exit.OK
+        capsys.readouterr()
+        assert printed(capsys, noun, "list", "--data-dir", str(tmp_path / "da ta")) == ""
+
+
+def test_an_undo_does_not_have_the_values_of_settings(
+    undone: Callable[..., str], tmp_path: Path
+) -> None:
+    undo = undone(*ALLOW, "--set", "ssl.truststore.password=secret")
+
+    assert shlex.split(undo)[-4:] == [
+        *("--data-dir", str(tmp_path / "da ta")),
+        *("--set", "ssl.truststore.password=..."),
+    ]
+
+
+def test_entries_that_were_or_were_not_there_before_have_no_undo(
+    undone: Callable[..., str],
+) -> None:
+    """It would take away, or allow, more than the command has changed."""
+    assert undone(*ALLOW)
+    assert undone(*ALLOW, "--topic", "u") == ""
+    assert undone("acl", "remove", *ALLOW[2:], "--topic", "v") == ""
+    assert undone("acl", "remove", "User:a", "--topic", "u", "--only", "produce")

@@ -6,10 +6,12 @@ import threading
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from broker import pipeline
 from broker.cli import main
 from broker.cli.exit_codes import Exit
 from broker.cli.tree import verbs
@@ -27,8 +29,12 @@ def commands(folder: Path) -> dict[str, list[str]]:
     """Every command that takes --broker, as it would run."""
     (folder / "offsets.json").write_text("{}")
     (folder / "orders-0-segment-000000.log").write_text("")
+    (folder / "__topic_metadata.json").write_text('{"version": 1, "topics": []}')
+    (folder / "00000000000000000000.log").touch()
     data = str(folder)
     return {
+        "import cursus": ["import", "cursus", data],
+        "import rustlog": ["import", "rustlog", data],
         "import v1": ["import", "v1", data],
         "snapshot create": ["snapshot", "create", str(folder / "new"), "--data-dir", data],
         "pipeline archive": ["pipeline", "archive", "orders", data],
@@ -47,9 +53,9 @@ COMMANDS = [
 
 def reached(bootstrap: str) -> None:
     """Return once a broker has answered at one of the addresses."""
-    pool = Pool(SystemClock(), timeout_seconds=TIMEOUT_S)
+    pool = Pool(SystemClock())
     try:
-        Cluster(parse_addresses(bootstrap), pool=pool).check_reachable()
+        Cluster(parse_addresses(bootstrap), answer_seconds=TIMEOUT_S, pool=pool).check_reachable()
     finally:
         pool.close()
 
@@ -102,6 +108,41 @@ def test_a_command_gives_up_before_it_begins_if_the_broker_does_not_answer(
     assert main(words) == Exit.TIMED_OUT
 
     assert silent in capsys.readouterr().err
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let jobs have a session that can do nothing."""
+    monkeypatch.setattr(pipeline, "session", lambda *_, **__: SimpleNamespace(stop=lambda: None))
+    monkeypatch.setattr(pipeline, "register", lambda _: None)
+
+
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize(
+    ("command", "api"),
+    [
+        ("import v1", "CreateTopics"),
+        ("snapshot create", "Metadata"),
+        ("pipeline archive", "Metadata"),
+        ("pipeline dedupe", "Metadata"),
+        ("pipeline lag", "Metadata"),
+    ],
+)
+def test_a_command_waits_for_each_answer_as_long_as_it_is_told(
+    command: str, api: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    is_over = threading.Event()
+
+    def answer(_api: str, _version: int, _body: Any) -> None:
+        is_over.wait(TIMEOUT_S)
+
+    with scripted_broker(answer) as broker:
+        address = str(broker.address)
+        code = main([*commands(tmp_path)[command], "-b", address, "--timeout", "0.1"])
+        is_over.set()
+
+    assert code == Exit.TIMED_OUT
+    assert f"{address} did not answer {api} (timed out)" in capsys.readouterr().err
 
 
 def test_one_broker_of_several_is_enough(nobody: str) -> None:

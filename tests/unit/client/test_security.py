@@ -11,7 +11,7 @@ import pytest
 
 from broker.client.connection import Client
 from broker.client.pool import Pool
-from broker.client.secured import Secured
+from broker.client.secured import Secured, checking_context
 from broker.client.security import SETTINGS, SecuritySettings, read_security
 from broker.model.address import Address
 from broker.model.errors import ConfigError, TimedOut, Unreachable
@@ -65,6 +65,14 @@ def test_a_handshake_that_is_not_answered_times_out() -> None:
         secured = Secured(ssl.create_default_context())
         with pytest.raises(Unreachable):
             Client(address, timeout_seconds=0.2, secured=secured)
+
+
+def test_an_authority_without_extensions_is_accepted_under_every_python() -> None:
+    context = checking_context(None)
+
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT  # the default since 3.13
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
 
 
 def test_an_answer_over_tls_that_does_not_come_is_a_timeout(tmp_path: Path) -> None:

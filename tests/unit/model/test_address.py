@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.model.address import Address, parse_address
+from broker.model.address import Address, origin, parse_address
 from broker.model.errors import ConfigError
 
 
@@ -62,3 +62,20 @@ def test_a_name_with_ipv4_and_ipv6_addresses_is_bound_to_both() -> None:
     assert Address("localhost", 0).bind_hosts == ("127.0.0.1", "::1")
     assert Address("", 0).bind_hosts == ("0.0.0.0", "::")
     assert Address("127.0.0.1", 0).bind_hosts == ("127.0.0.1",)
+
+
+@pytest.mark.parametrize(
+    ("host", "counts_for"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.1"),
+        ("2001:db8:1:2::3", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::3", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::1", "::/64"),
+        ("not an address: a name", "not an address: a name"),
+    ],
+)
+def test_an_address_of_ipv6_counts_for_its_network(host: str, counts_for: str) -> None:
+    assert origin(host) == counts_for

@@ -216,21 +216,21 @@ def test_shortest_session_timeout_above_the_longest_is_refused() -> None:
         load(["group.min.session.timeout.ms=5000", "group.max.session.timeout.ms=4000"])
 
 
-def test_a_standalone_broker_has_several_directories() -> None:
-    config = load(["log.dirs=/a, /b"])
+@pytest.mark.parametrize("settings", [[], ["polylog.metadata.store=etcd://h:2379/p"]])
+def test_a_broker_has_several_directories(settings: list[str]) -> None:
+    config = load(["log.dirs=/a, /b", *settings])
 
     assert (config.data_dir, config.more_dirs) == (Path("/a"), (Path("/b"),))
     assert config.start.warnings == ()
 
 
-@pytest.mark.parametrize("setting", ["polylog.metadata.store=etcd://h:2379/p", "polylog.workers=2"])
-def test_a_broker_of_a_cluster_uses_the_first_directory_with_a_warning(setting: str) -> None:
-    config = load(["log.dirs=/a, /b", setting])
+def test_workers_use_the_first_directory_with_a_warning() -> None:
+    config = load(["log.dirs=/a, /b", "polylog.workers=2"])
 
     assert (config.data_dir, config.more_dirs) == (Path("/a"), None)
     texts = [text for name, text in config.start.warnings if name == "log.dirs"]
     assert len(texts) == 1
-    assert "uses only the first, /a" in texts[0]
+    assert "use only the first, /a" in texts[0]
 
 
 def test_a_directory_that_is_named_twice_is_refused() -> None:

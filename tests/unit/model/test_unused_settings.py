@@ -70,7 +70,6 @@ def test_settings_of_one_listener_are_unused_too() -> None:
         "confluent.license.topic.replication.factor",
         "cruise.control.metrics.topic",
         "rlmm.config.remote.log.metadata.topic.replication.factor",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
     ],
 )
 def test_settings_of_plug_ins_and_of_earlier_releases_are_unused(name: str) -> None:

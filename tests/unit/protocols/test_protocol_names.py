@@ -5,8 +5,8 @@ import pytest
 from broker._native.wire.connection import NativeProtocol
 from broker.model.config import Config
 from broker.model.protocol_names import PINNABLE, PROTOCOL_NAMES, WITH_LOGIN
-from broker.protocols import PROTOCOLS
 from broker.protocols.base import WireProtocol
+from broker.protocols.registry import PROTOCOLS
 
 
 def test_the_list_of_protocols_matches_the_list_of_names() -> None:

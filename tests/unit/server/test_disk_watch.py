@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker._native.log.turn import Turn
+from broker._native.log.turn import DiskState, Turn
 from broker.core.health import Health
 from broker.core.maintenance.disk_space import Level
 from broker.core.scheduling.io_thread import IoThread
@@ -36,7 +36,7 @@ class Disk:
 
     @property
     def flags(self) -> tuple[bool, bool, bool]:
-        return self.turn.is_tight, self.turn.refuses_clients, self.turn.is_read_only
+        return self.turn.disk.is_tight, self.turn.disk.refuses_clients, self.turn.disk.is_read_only
 
     @property
     def reserved(self) -> int:
@@ -115,6 +115,7 @@ def test_a_write_without_disk_space_triggers_a_check_at_once(
         while disk.reserved != 4 * MIB:
             await asyncio.sleep(0.001)
         assert disk.turn.when_full is not None
+        disk.turn.disk.has_failed = True
         disk.turn.when_full()
         while disk.reserved != MIB // 2:
             await asyncio.sleep(0.001)
@@ -134,7 +135,7 @@ def test_a_stop_removes_the_reserve(disk: Disk) -> None:
     assert disk.reserved == 0
 
 
-def test_the_level_is_that_of_the_fullest_disk(tmp_path: Path) -> None:
+def test_each_disk_has_its_own_level_and_the_fullest_one_is_shown(tmp_path: Path) -> None:
     free = {tmp_path: TOTAL, tmp_path / "more": TOTAL, tmp_path / "gone": None}
 
     def measure(path: str) -> tuple[int, int, int, int]:
@@ -143,12 +144,39 @@ def test_the_level_is_that_of_the_fullest_disk(tmp_path: Path) -> None:
             raise StorageError("it is gone")
         return TOTAL, found, 0, 0
 
-    others = [tmp_path / "gone", tmp_path / "more"]
-    watch = DiskWatch(tmp_path, turn := Turn(None), IoThread(), lambda _: None, Health(), others)
+    turn, health = Turn(None), Health()
+    levels: list[Level] = []
+    more, gone = DiskState(), DiskState()
+    others = {tmp_path / "gone": gone, tmp_path / "more": more}
+    watch = DiskWatch(tmp_path, turn, IoThread(), levels.append, health, others)
     watch.measure = measure
 
     watch.start()
-    assert not turn.refuses_clients
+    assert (turn.disk.refuses_clients, more.refuses_clients) == (False, False)
     free[tmp_path / "more"] = TOTAL * 4 // 100
     watch.start()
-    assert turn.refuses_clients
+
+    assert (turn.disk.refuses_clients, more.refuses_clients) == (False, True)
+    assert (gone.refuses_clients, more.is_read_only) == (False, False)
+    assert (levels, health.disk_level, watch.state[2]) == ([Level.REFUSE], Level.REFUSE, 3)
+    assert watch.state[1].free_bytes == free[tmp_path / "more"]
+
+    free[tmp_path] = 0
+    free[tmp_path / "more"] = TOTAL
+    watch.start()
+    assert (turn.disk.is_read_only, more.refuses_clients) == (True, False)
+    assert levels == [Level.REFUSE, Level.READ_ONLY]
+
+
+def test_a_write_without_space_counts_for_the_disk_of_its_log(tmp_path: Path) -> None:
+    turn, more = Turn(None), DiskState()
+    watch = DiskWatch(
+        tmp_path, turn, IoThread(), lambda _: None, Health(), {tmp_path / "more": more}
+    )
+    watch.measure = lambda _path: (TOTAL, TOTAL, 0, 0)
+    more.has_failed = True  # by a quota, which does not show in the free bytes
+
+    watch.start()
+
+    assert (turn.disk.refuses_clients, more.refuses_clients) == (False, True)
+    assert not more.has_failed

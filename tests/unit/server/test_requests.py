@@ -48,7 +48,7 @@ class FakeRequest:
 
     operation = version = 0
     client_id = None
-    session = SimpleNamespace()
+    session = SimpleNamespace(take_unseen=list)
 
     def __init__(self, connection: FakeConnection, body: str) -> None:
         """Wait for a response."""
@@ -67,8 +67,9 @@ class FakeRequest:
         """Close the connection instead."""
         self.connection.sent.append("closed")
 
-    def send(self, answer: Any) -> None:
+    def send(self, answer: Any, *, written: list[Any]) -> None:
         """Send a response; as natively, the next request is served in a scheduled turn."""
+        del written
         self.connection.sent.append(answer)
         asyncio.get_running_loop().call_soon(self.connection.go_on)
 
@@ -190,8 +191,9 @@ class Steps:
 class OneRequest(FakeRequest):
     """A request without a successor until it is asked for."""
 
-    def send(self, answer: Any) -> None:
+    def send(self, answer: Any, *, written: list[Any]) -> None:
         """Answer."""
+        del written
         self.connection.sent.append(answer)
 
 

@@ -31,7 +31,8 @@ class FakeLoop:
 class FakeConnection:
     """A connection that has logged in or not."""
 
-    def __init__(self) -> None:
+    def __init__(self, peer_host: str = "here") -> None:
+        self.peer_host = peer_host
         self.needs_login = True
         self.session = SimpleNamespace(is_identified=False)
         self.reason = ""
@@ -95,6 +96,39 @@ def test_room_is_made_for_several_at_once() -> None:
 
     assert closed == [True] * 3 + [False] * 128
     assert [bool(each.reason) for each in connections] == closed
+
+
+def test_an_address_that_has_most_of_them_makes_the_room() -> None:
+    _, logins = waiting(10)
+    first = FakeConnection("there")
+    flood = [FakeConnection() for _ in range(100)]
+    second = FakeConnection("elsewhere")
+    for each in (first, *flood[:50], second, *flood[50:]):
+        logins.add(each)
+
+    assert not first.reason
+    assert not second.reason
+    assert [bool(each.reason) for each in flood] == [True] * 92 + [False] * 8
+
+
+def test_a_network_of_ipv6_makes_the_room_for_its_addresses() -> None:
+    _, logins = waiting(10)
+    first = [FakeConnection("2001:db8:1::1") for _ in range(2)]
+    flood = [FakeConnection(f"2001:db8:2::{number:x}") for number in range(100)]
+    for each in (*first, *flood):
+        logins.add(each)
+
+    assert not any(each.reason for each in first)
+    assert sum(bool(each.reason) for each in flood) == 92
+
+
+def test_addresses_that_have_as_many_make_room_in_their_order() -> None:
+    _, logins = waiting(4)
+    connections = [FakeConnection(address) for address in "abcbca"]
+    for each in connections:
+        logins.add(each)
+
+    assert [bool(each.reason) for each in connections] == [True, True, False, False, False, False]
 
 
 def test_those_that_have_logged_in_do_not_count() -> None:

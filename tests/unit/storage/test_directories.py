@@ -1,6 +1,7 @@
 """Where the folders of partitions are found, and where new ones are made."""
 
 import errno
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from broker._native.kernel import file_ops
 from broker.model.errors import DataDirError, StorageError
 from broker.model.identifiers import random_id
+from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
 from broker.storage.directories import Directories
 
@@ -22,6 +24,7 @@ def disks(tmp_path: Path) -> list[Path]:
     paths = [tmp_path / name for name in "abc"]
     for path in paths:
         path.mkdir()
+        (path / text_files.META_PROPERTIES).touch()
     return paths
 
 
@@ -138,6 +141,16 @@ def test_nothing_new_is_made_where_writes_fail(
 
     places = {directories.folder(f"u-{number}", TOPIC_ID).parent for number in range(9)}
     assert (disks[1] not in places) is is_avoided
+
+
+@pytest.mark.usefixtures("free")
+def test_nothing_new_is_made_in_a_directory_that_has_gone(disks: list[Path]) -> None:
+    directories = Directories(disks[0], disks[1:])
+    shutil.rmtree(disks[1])
+
+    directories.check([disks[1] / "t-0"])
+
+    assert not directories.takes(disks[1])
 
 
 @pytest.mark.usefixtures("recording")

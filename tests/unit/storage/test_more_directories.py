@@ -1,17 +1,20 @@
 """The other directories of log.dirs: opened, known again, and missing."""
 
+import errno
 import logging
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from broker._native.kernel import file_ops
 from broker.model.errors import DataDirError
 from broker.model.identifiers import random_id
 from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
 from broker.storage.log_dir import LogDir
-from broker.storage.more_directories import KNOWN, open_more
+from broker.storage.more_directories import KNOWN, known_directories, open_more
 
 
 @pytest.fixture
@@ -115,6 +118,79 @@ def test_another_directory_in_the_place_of_a_known_one_is_not_it(
     again.close()
 
 
+def test_directories_that_have_exchanged_their_places_are_known(
+    home: LogDir, tmp_path: Path
+) -> None:
+    paths = [tmp_path / "more", tmp_path / "most"]
+    open_more(home, paths)
+    before = known_directories(home)
+    (tmp_path / "more").rename(tmp_path / "elsewhere")
+    (tmp_path / "most").rename(tmp_path / "more")
+    (tmp_path / "elsewhere").rename(tmp_path / "most")
+
+    again = closed_and_opened(home, *paths)
+
+    assert again.directories.missing == {}
+    after = known_directories(again)
+    assert all(after[key] in paths and after[key] != path for key, path in before.items())
+    again.close()
+
+
+def test_a_known_directory_in_the_place_of_a_missing_one_is_not_used(
+    home: LogDir, tmp_path: Path
+) -> None:
+    paths = [tmp_path / "more", tmp_path / "most"]
+    open_more(home, paths)
+    before = known_directories(home)
+    (tmp_path / "more").rename(tmp_path / "elsewhere")
+    (tmp_path / "most").rename(tmp_path / "more")
+
+    again = closed_and_opened(home, tmp_path / "more")
+
+    assert list(again.directories.missing) == [tmp_path / "most", tmp_path / "more"]
+    assert known_directories(again) == dict.fromkeys(before)
+    LogDir(tmp_path / "more", 1).close()
+    again.close()
+
+
+def test_a_directory_with_another_path_is_known(home: LogDir, tmp_path: Path) -> None:
+    open_more(home, [tmp_path / "more"])
+    [directory_id] = known_directories(home)
+    (tmp_path / "more").rename(tmp_path / "elsewhere")
+
+    again = closed_and_opened(home, tmp_path / "elsewhere")
+
+    assert again.directories.missing == {}
+    assert known_directories(again) == {directory_id: tmp_path / "elsewhere"}
+    again.close()
+
+
+@pytest.mark.parametrize("copied", ["home", "more"])
+def test_a_copy_of_a_directory_is_refused(home: LogDir, tmp_path: Path, copied: str) -> None:
+    open_more(home, [tmp_path / "more"])
+    home.close()
+    shutil.copytree(tmp_path / copied, tmp_path / "copy")
+
+    again = LogDir(home.path, 1)
+    with pytest.raises(DataDirError, match=f"{copied} and {tmp_path}/copy have the same"):
+        open_more(again, [tmp_path / "more", tmp_path / "copy"])
+    again.close()
+
+
+def test_a_directory_that_cannot_join_the_cluster_of_the_first_one_is_missing(
+    home: LogDir, tmp_path: Path
+) -> None:
+    LogDir(tmp_path / "more", 1).close()
+    file_ops.start_recording()
+    file_ops.fail("write", f"{tmp_path}/more/meta", errno.EIO)
+
+    open_more(home, [tmp_path / "more"])
+
+    file_ops.stop_recording()
+    assert list(home.directories.missing) == [tmp_path / "more"]
+    LogDir(tmp_path / "more", 1).close()
+
+
 def test_a_known_directory_that_is_not_named_any_more_is_missing(
     home: LogDir, tmp_path: Path
 ) -> None:
@@ -126,13 +202,11 @@ def test_a_known_directory_that_is_not_named_any_more_is_missing(
     again.close()
 
 
-def test_a_broker_of_a_cluster_does_not_leave_partitions_behind(
-    home: LogDir, tmp_path: Path
-) -> None:
+def test_workers_do_not_leave_partitions_behind(home: LogDir, tmp_path: Path) -> None:
     open_more(home, None)
     open_more(home, [tmp_path / "more"])
 
-    with pytest.raises(DataDirError, match=f"has partitions in {tmp_path}/more, which a broker"):
+    with pytest.raises(DataDirError, match=f"has partitions in {tmp_path}/more, which workers"):
         open_more(home, None)
 
 
@@ -141,3 +215,60 @@ def test_without_more_directories_no_file_is_written(home: LogDir) -> None:
 
     assert not (home.path / KNOWN).exists()
     assert list(home.directories) == [home.path]
+
+
+def test_all_directories_join_the_cluster_of_the_store(home: LogDir, tmp_path: Path) -> None:
+    open_more(home, [tmp_path / "more"], is_standalone=False)
+
+    home.join_cluster("the cluster")
+
+    for path in home.directories:
+        properties = text_files.read_properties(path / "meta.properties")
+        assert properties is not None
+        assert properties["cluster.id"] == "the cluster"
+
+
+def test_a_directory_is_kept_when_the_first_one_is_new(home: LogDir, tmp_path: Path) -> None:
+    open_more(home, [tmp_path / "more"], is_standalone=False)
+    home.join_cluster("the cluster")
+    (tmp_path / "more" / "t-0").mkdir()
+    checkpoint.write_partition_metadata(tmp_path / "more" / "t-0", random_id())
+    home.close()
+
+    replaced = LogDir(tmp_path / "replaced", 1)
+    open_more(replaced, [tmp_path / "more"], is_standalone=False)
+    replaced.join_cluster("the cluster")
+
+    assert replaced.cluster_id == "the cluster"
+    replaced.close()
+
+
+def test_a_directory_of_another_cluster_does_not_join(home: LogDir, tmp_path: Path) -> None:
+    open_more(home, [tmp_path / "more"], is_standalone=False)
+    home.join_cluster("the cluster")
+    (tmp_path / "more" / "t-0").mkdir()
+    checkpoint.write_partition_metadata(tmp_path / "more" / "t-0", random_id())
+
+    with pytest.raises(DataDirError, match="more belongs to cluster the cluster"):
+        home.join_cluster("another")
+    with pytest.raises(DataDirError, match="more has partitions"):
+        home.check_new("etcd://h:1/p")
+
+    assert home.cluster_id == "the cluster"
+
+
+def test_known_directories_are_named_by_their_ids(home: LogDir, tmp_path: Path) -> None:
+    assert known_directories(home) == {}
+    paths = [tmp_path / "more", tmp_path / "lost"]
+    open_more(home, paths)
+    shutil.rmtree(tmp_path / "lost")
+
+    again = closed_and_opened(home, *paths)
+
+    known = known_directories(again)
+    assert len(known) == 2
+    properties = text_files.read_properties(tmp_path / "more" / "meta.properties")
+    assert properties is not None
+    assert known.pop(properties["directory.id"]) == tmp_path / "more"
+    assert list(known.values()) == [None]
+    again.close()

@@ -56,6 +56,7 @@ cdef CursusStatus cursus_check(
 cdef uint64_t unsigned_of(Text digits, uint64_t highest) noexcept nogil
 cdef int64_t signed_of(Text digits) noexcept nogil
 cdef Text text_of(bytes data, size_t size_max) noexcept
+cdef bytes object_of(Text text)
 cdef uint8_t* head_put(
     uint8_t* at, Text topic, uint32_t partition, bint is_original) noexcept nogil
 cdef void counts_put(

@@ -33,7 +33,7 @@ cdef enum Acks:
 
 cdef Acks acks_of(Text acks) noexcept nogil
 cdef bint is_plain_text(Text text) noexcept nogil
-cdef bint add_record(PlainBatch* into, CursusRecord* record) noexcept
+cdef bint fill_one(PlainBatch* into, CursusRecord* record, Turn turn) noexcept
 cdef uint32_t put_answer(
     uint8_t* at, const char* status, int64_t last_offset, CursusHead* head,
     CursusRecord* last, Text leader, const char* error) noexcept nogil

@@ -147,6 +147,16 @@ cdef bint fill(Cursor records, int32_t count, Turn turn, bint* have_keys) noexce
     return True
 
 
+cdef bint fill_one(PlainBatch* into, CursusRecord* record, Turn turn) noexcept:
+    """Build a batch of one record; return False without memory."""
+    if not plain_begin(into, turn.now_ms, record.key.size + record.payload.size):
+        return False
+    if not add_record(into, record):
+        return False
+    plain_finish(into)
+    return True
+
+
 cdef uint32_t put_answer(
         uint8_t* at, const char* status, int64_t last_offset, CursusHead* head,
         CursusRecord* last, Text leader, const char* error) noexcept nogil:

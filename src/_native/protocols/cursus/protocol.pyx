@@ -11,7 +11,11 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.permissions cimport Permissions
 from broker._native.protocols.cursus.batch cimport Text, text_of
-from broker._native.protocols.cursus.event_append cimport append_take, cursus_append
+from broker._native.protocols.cursus.event_append cimport (
+    append_foresee,
+    append_take,
+    cursus_append,
+)
 from broker._native.protocols.cursus.first_bytes cimport cursus_recognizes
 from broker._native.protocols.cursus.produce cimport BATCH_MAGIC, LEADER_MAX, cursus_produce
 from broker._native.protocols.cursus.publish cimport RoundRobin, cursus_publish, publish_take
@@ -91,15 +95,16 @@ cdef class Cursus(NativeProtocol):
                 slot = cursus_publish(
                     connection.poller.topics, connection.poller.turn, permissions,
                     self.round_robin, &connection.unseen, leader, connection.session, frame)
-        if slot == NULL:
-            slot = cursus_append(
-                connection.poller.topics, connection.poller.turn, permissions, self.streams,
-                connection.session, frame)
         if slot != NULL:
             connection.enqueue(slot)
+            return True
+        if cursus_append(connection, permissions, self.streams, frame):
             return True
         pending = hand_over(connection, frame)
         if pending is None:
             return False
         pending.head.size = FRAME_HEAD_SIZE
         return True
+
+    cdef int foresee(self, Connection connection, Cursor rest) except -1:
+        return append_foresee(connection, permissions_of(connection), self.streams, rest)

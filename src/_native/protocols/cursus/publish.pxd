@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, uint64_t
 
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.permissions cimport Permissions
@@ -15,13 +15,6 @@ cdef class RoundRobin:
     cdef int32_t peek(self, int32_t partition_count) noexcept
 
 
-cdef bint is_word(Text text, const char* word, size_t size) noexcept nogil
-cdef bint read_number(Text text, bint may_be_negative, int64_t* number) noexcept nogil
-cdef bint argument_take(Cursor* head, Text* name, Text* value) noexcept nogil
-cdef bint command_take(Cursor* body, const char* word, size_t size) noexcept nogil
-cdef bint message_take(Cursor* body, Cursor* head, Text* message) noexcept nogil
-cdef bint has_structured_errors(session)
-cdef void put_failed(ReplySlot* slot) noexcept nogil
 cdef bint publish_take(Cursor* body) noexcept nogil
 cdef ReplySlot* cursus_publish(
     TopicTable topics, Turn turn, Permissions permissions, RoundRobin round_robin,

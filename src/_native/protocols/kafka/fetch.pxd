@@ -42,6 +42,9 @@ cdef class FetchSession(ParkedFetch):
     cdef int32_t session_id    # 0: no session, this lives for one fetch
     cdef int32_t epoch         # that the next request must have
     cdef int64_t used_ms
+    cdef HostSessions peers    # those of its client's address, with this one; None: no session
+    cdef PyObject* older       # of its address, in the order of use
+    cdef PyObject* newer
     cdef bint by_id
     cdef bint is_outdated      # has a partition that has been deleted
     cdef Permissions permissions         # of the client that uses it; None: may read everything
@@ -77,9 +80,21 @@ cdef class FetchSession(ParkedFetch):
                               int32_t preferred) noexcept
 
 
+cdef class HostSessions:
+    cdef str host
+    cdef PyObject* oldest      # by use; FetchSessions keeps them alive
+    cdef PyObject* newest
+    cdef int32_t count
+    cdef int64_t partitions
+
+    cdef void append(self, FetchSession session) noexcept
+    cdef void remove(self, FetchSession session) noexcept
+
+
 cdef class FetchSessions:
     cdef readonly ReplicaSessions replicas
     cdef dict by_id
+    cdef dict by_host
     cdef readonly int64_t partitions      # held by all fetches, in a session or parked
     cdef int64_t partitions_max
     cdef int32_t sessions_max
@@ -91,12 +106,14 @@ cdef class FetchSessions:
     cdef ParkedFetch begin(self, Connection connection, Permissions permissions,
                            ClientQuota quota, RequestHead* head, FetchStatus* status)
     cdef bint are_permitted(self, Permissions permissions, FetchRequest* request)
-    cdef FetchSession session_for(self, Turn turn, Permissions permissions, RequestHead* head,
-                                  FetchRequest* request)
+    cdef FetchSession session_for(self, Connection connection, Permissions permissions,
+                                  RequestHead* head, FetchRequest* request)
     cdef FetchSession continue_session(self, Turn turn, RequestHead* head, FetchRequest* request,
                                        FetchSession session)
-    cdef bint can_register(self, int64_t now_ms)
+    cdef bint can_register(self, str host, int32_t wanted, int64_t now_ms)
+    cdef FetchSession evictable(self, str host, int32_t wanted, int64_t now_ms)
     cdef bint is_over_limit(self) noexcept
-    cdef void register(self, FetchSession session, RequestHead* head, FetchRequest* request,
-                       int64_t now_ms)
+    cdef void register(self, FetchSession session, str host, RequestHead* head,
+                       FetchRequest* request, int64_t now_ms)
     cdef void end(self, FetchSession session)
+    cdef void evict(self, FetchSession session)

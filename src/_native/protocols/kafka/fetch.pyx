@@ -76,6 +76,7 @@ import os
 
 from broker.model import limits
 
+_EVICTIONS_MAX = limits.FETCH_SESSIONS_EVICTED_MAX
 _PARTITIONS_MAX = limits.FETCH_PARTITIONS_HELD_MAX
 
 cdef enum:
@@ -141,6 +142,8 @@ cdef class FetchSession(ParkedFetch):
         self.last = node
         self.count += 1
         self.sessions.partitions += 1
+        if self.peers is not None:
+            self.peers.partitions += 1
         if self.slots != NULL:
             slot = self.slot_of(log)
             node.next_in_slot = self.slots[slot]
@@ -166,6 +169,8 @@ cdef class FetchSession(ParkedFetch):
             node.next.previous = node.previous
         self.count -= 1
         self.sessions.partitions -= 1
+        if self.peers is not None:
+            self.peers.partitions -= 1
         ready_remove(&node.watch)
         Py_DECREF(<object>node.topic)
         Py_DECREF(<object>node.log)
@@ -540,6 +545,32 @@ cdef int16_t error_of(FetchSession session, LogStatus status) noexcept:
 
 
 @cython.final
+cdef class HostSessions:
+    """The sessions that clients of one address have begun, in the order of use."""
+
+    cdef void append(self, FetchSession session) noexcept:
+        session.older = self.newest
+        session.newer = NULL
+        if self.newest == NULL:
+            self.oldest = <PyObject*>session
+        else:
+            (<FetchSession>self.newest).newer = <PyObject*>session
+        self.newest = <PyObject*>session
+        self.count += 1
+
+    cdef void remove(self, FetchSession session) noexcept:
+        if session.older == NULL:
+            self.oldest = session.newer
+        else:
+            (<FetchSession>session.older).newer = session.newer
+        if session.newer == NULL:
+            self.newest = session.older
+        else:
+            (<FetchSession>session.newer).older = session.older
+        self.count -= 1
+
+
+@cython.final
 cdef class FetchSessions:
     """The broker's fetch sessions, a bounded number (max.incremental.fetch.session.cache.slots)."""
 
@@ -547,6 +578,7 @@ cdef class FetchSessions:
                   int64_t partitions_max=_PARTITIONS_MAX, ReplicaSessions replicas=None):
         self.replicas = ReplicaSessions() if replicas is None else replicas
         self.by_id = {}
+        self.by_host = {}
         self.partitions_max = partitions_max
         self.sessions_max = sessions_max
         self.idle_ms_max = idle_ms_max
@@ -562,7 +594,6 @@ cdef class FetchSessions:
                            ClientQuota quota, RequestHead* head, FetchStatus* status):
         """Read a request; return the session that will answer it, or None if Python serves it."""
         cdef TopicTable topics = connection.poller.topics
-        cdef Turn turn = connection.poller.turn
         cdef FetchRequest request
         cdef FetchSession session
         status[0] = FETCH_NOT_SERVED
@@ -575,7 +606,7 @@ cdef class FetchSessions:
         # Python names the leader beside the error. In a session it could only end the session.
         if head.api_version >= VERSION_LEADERS and request.epoch <= 0 and is_misdirected(&request):
             return None
-        session = self.session_for(turn, permissions, head, &request)
+        session = self.session_for(connection, permissions, head, &request)
         session.begin_request(head)
         if permissions is not None:
             session.permitted_epoch = permissions.epoch.number
@@ -630,8 +661,10 @@ cdef class FetchSessions:
             node = node.next
         return True
 
-    cdef FetchSession session_for(self, Turn turn, Permissions permissions, RequestHead* head,
-                                  FetchRequest* request):
+    cdef FetchSession session_for(self, Connection connection, Permissions permissions,
+                                  RequestHead* head, FetchRequest* request):
+        cdef Turn turn = connection.poller.turn
+        cdef str host = connection.peer_host
         cdef FetchSession session = None
         if request.session_id != 0:
             session = <FetchSession>self.by_id.get(request.session_id)
@@ -645,8 +678,9 @@ cdef class FetchSessions:
             self.end(session)
         session = FetchSession(self, turn)
         session.is_full = True
-        if request.epoch == 0 and request.wanted > 0 and self.can_register(turn.steady_ms):
-            self.register(session, head, request, turn.steady_ms)
+        if request.epoch == 0 and request.wanted > 0 and self.can_register(
+                host, request.wanted, turn.steady_ms):
+            self.register(session, host, head, request, turn.steady_ms)
         return session
 
     cdef FetchSession continue_session(self, Turn turn, RequestHead* head, FetchRequest* request,
@@ -667,25 +701,52 @@ cdef class FetchSessions:
             return session
         session.is_full = False
         session.used_ms = turn.steady_ms
+        session.peers.remove(session)
+        session.peers.append(session)
         session.epoch = session.epoch + 1 if session.epoch < 0x7FFFFFFF else 1
         return session
 
     cdef bint is_over_limit(self) noexcept:
         return self.partitions > self.partitions_max
 
-    cdef bint can_register(self, int64_t now_ms):
-        cdef FetchSession oldest
-        while len(self.by_id) >= self.sessions_max or self.is_over_limit():
-            if not self.by_id:
+    cdef bint can_register(self, str host, int32_t wanted, int64_t now_ms):
+        cdef FetchSession found
+        cdef int32_t _i
+        for _i in range(_EVICTIONS_MAX):
+            if len(self.by_id) < self.sessions_max and not self.is_over_limit():
+                return True
+            found = self.evictable(host, wanted, now_ms)
+            if found is None:
                 return False
-            oldest = min(self.by_id.values(), key=used_ms_of)
-            if oldest.used_ms + self.idle_ms_max > now_ms or oldest.owner.is_parked:
-                return False
-            self.end(oldest)
-        return True
+            self.evict(found)
+        return False
 
-    cdef void register(self, FetchSession session, RequestHead* head, FetchRequest* request,
-                       int64_t now_ms):
+    cdef FetchSession evictable(self, str host, int32_t wanted, int64_t now_ms):
+        """Return a session that ends for a new one: an idle one, else one of the address that has
+        most, as long as that has more than the new one's will. No address keeps others out.
+        """
+        cdef HostSessions each, own = None, heaviest = None
+        cdef FetchSession oldest = None
+        cdef bint is_over = self.is_over_limit()
+        cdef int64_t weight, most = 0, planned = wanted if is_over else 1
+        for each in self.by_host.values():
+            if oldest is None or (<FetchSession>each.oldest).used_ms < oldest.used_ms:
+                oldest = <FetchSession>each.oldest
+            weight = each.partitions if is_over else each.count
+            if heaviest is None or weight > most:
+                heaviest, most = each, weight
+        if heaviest is None:
+            return None
+        if oldest.used_ms + self.idle_ms_max <= now_ms and not oldest.owner.is_parked:
+            return oldest
+        own = <HostSessions>self.by_host.get(host)
+        if own is not None:
+            planned += own.partitions if is_over else own.count
+        return <FetchSession>heaviest.oldest if most > planned else None
+
+    cdef void register(self, FetchSession session, str host, RequestHead* head,
+                       FetchRequest* request, int64_t now_ms):
+        cdef HostSessions peers
         # The hash table is sized for twice the partitions of the first request.
         session.slot_count = <uint32_t>request.wanted * 2 + 1
         session.slots = <FetchNode**>calloc(session.slot_count, sizeof(FetchNode*))
@@ -699,12 +760,27 @@ cdef class FetchSessions:
         session.used_ms = now_ms
         self.next_id = self.next_id + 1 if self.next_id < 0x7FFFFFFF else 1
         self.by_id[session.session_id] = session
+        peers = <HostSessions>self.by_host.get(host)
+        if peers is None:
+            peers = self.by_host[host] = HostSessions()
+            peers.host = host
+        peers.append(session)
+        session.peers = peers
 
     cdef void end(self, FetchSession session):
-        self.by_id.pop(session.session_id, None)
+        cdef HostSessions peers = session.peers
         session.clear()
+        if peers is None:
+            return
+        session.peers = None
+        peers.remove(session)
+        if peers.count == 0:
+            del self.by_host[peers.host]
+        del self.by_id[session.session_id]
 
-
-def used_ms_of(FetchSession session):
-    """Return when a session was last used: the least recently used one is evicted."""
-    return session.used_ms
+    cdef void evict(self, FetchSession session):
+        """End another client's session; a fetch that waits in it is answered that it is over."""
+        self.end(session)
+        session.session_id = 0
+        if session.owner.is_parked:
+            session.connection.hasten_timer(0)

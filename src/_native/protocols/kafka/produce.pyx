@@ -130,7 +130,7 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, Req
     # Whether the native path can append this: nothing about the log or the batch is unusual.
     if log is None or log.is_loading or log.is_offline or log.is_deleted or not log.is_plain:
         return False
-    if log.turn.refuses_clients or not may_acknowledge(log.turn, log.broker_epoch):
+    if log.disk.refuses_clients or not may_acknowledge(log.turn, log.broker_epoch):
         return False  # Python answers with the error
     if log.lacks_replicas and acks == ACKS_ALL:
         return False

@@ -228,8 +228,11 @@ cdef class ReplicaSession(ParkedFetch):
             node.refusal = ERROR_OFFSET_OUT_OF_RANGE    # it has no epoch in common with this log
             return
         node.is_diverging = log.diverges(
-            node.last_epoch, node.offset, &node.common_epoch, &node.common_end)
+            node.last_epoch, node.offset, node.log_start, &node.common_epoch, &node.common_end)
         if node.is_diverging:
+            return
+        if log.cannot_compare(self.replica_id, node.last_epoch, node.offset, node.log_start):
+            node.refusal = ERROR_OFFSET_OUT_OF_RANGE    # it begins anew where this log does
             return
         if self.error_of(node) != 0:
             return

@@ -15,6 +15,13 @@ __pyx_capi__: dict[str, object]  # what turn.pxd declares
 logger: Logger
 
 @final
+class DiskState:
+    is_tight: bool
+    refuses_clients: bool
+    is_read_only: bool
+    has_failed: bool
+
+@final
 class Turn:
     commit: CommitThread
     @property
@@ -29,9 +36,8 @@ class Turn:
     decompress: Callable[[int, memoryview, memoryview], int] | None
     decompressed_bytes_max: int
     decompress_sent: Callable[[int, memoryview, memoryview], int] | None
-    is_tight: bool
-    refuses_clients: bool
-    is_read_only: bool
+    @property
+    def disk(self) -> DiskState: ...
     when_full: Callable[[], object] | None
     log_changes: int
     def __new__(cls, commit: CommitThread | None) -> Self: ...
@@ -64,6 +70,7 @@ class Turn:
 
 @disjoint_base
 class AwaitedLog:
+    disk: DiskState
     failed_writes: int
     rejected_bytes: int
     failed_reads: int
@@ -84,6 +91,8 @@ class AwaitedLog:
     def is_released(self) -> bool: ...
     @property
     def is_replicated(self) -> bool: ...
+    @property
+    def awaits_role(self) -> bool: ...
     @property
     def is_follower(self) -> bool: ...
     @property

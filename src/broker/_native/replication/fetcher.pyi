@@ -13,6 +13,7 @@ class ReplicaEvent(Enum):
     OUT_OF_RANGE = "out of range"
     ERROR = "error"
     CORRUPT = "corrupt"
+    GAP = "gap"
     FAILED = "failed"
     STALE_BROKER = "stale broker"
 

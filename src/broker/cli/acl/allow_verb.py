@@ -29,7 +29,8 @@ def command(session: Session, wanted: Wanted, stopped: Stopped, dry_run: bool) -
         for each in acls:
             session.write(row(each, "would_be_allowed"))
         return
-    place(session, stopped).create(acls)
+    before = place(session, stopped).create(acls)
     for each in acls:
         session.write(row(each, "allowed"))
-    print_undo(wanted.command("remove"))
+    if before.isdisjoint(acls):  # otherwise it would remove entries that were there before
+        print_undo(wanted.command("remove", stopped))

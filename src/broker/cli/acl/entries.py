@@ -1,13 +1,13 @@
 """Entries: the options that describe them, and where they are kept."""
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import click
 
 from broker.cli.completion import groups, topics
+from broker.cli.frame import Session, gathered
 from broker.cli.places import Stopped, place_of
 from broker.core.security.acls import (
     ANYWHERE,
@@ -21,7 +21,6 @@ from broker.core.security.acls import (
 from broker.model.principal import parse_principal
 
 if TYPE_CHECKING:
-    from broker.cli.frame import Session
     from broker.client.acls import Entry
     from broker.client.metadata import Cluster
     from broker.model.config import Config
@@ -88,8 +87,8 @@ class Place(Protocol):
     def entries(self) -> list[Acl]:
         """Return all entries."""
 
-    def create(self, acls: Sequence[Acl]) -> None:
-        """Create entries."""
+    def create(self, acls: Sequence[Acl]) -> set[Acl]:
+        """Create entries; return all that there were before."""
 
     def delete(self, acls: Sequence[Acl]) -> int:
         """Delete entries; return how many there were."""
@@ -105,8 +104,8 @@ class _OfStopped:
     def entries(self) -> list[Acl]:
         return self._acls.entries(self._config)
 
-    def create(self, acls: Sequence[Acl]) -> None:
-        self._acls.create(self._config, acls)
+    def create(self, acls: Sequence[Acl]) -> set[Acl]:
+        return set(self._acls.create(self._config, acls))
 
     def delete(self, acls: Sequence[Acl]) -> int:
         return self._acls.delete(self._config, acls)
@@ -136,8 +135,10 @@ class _OfRunning:
             for each in found
         ]
 
-    def create(self, acls: Sequence[Acl]) -> None:
+    def create(self, acls: Sequence[Acl]) -> set[Acl]:
+        before = set(self.entries())
         self._acls.create(self._cluster, [self._entry(each) for each in acls])
+        return before
 
     def delete(self, acls: Sequence[Acl]) -> int:
         return self._acls.delete(self._cluster, [self._entry(each) for each in acls])
@@ -149,7 +150,7 @@ class _OfRunning:
         )
 
 
-def place(session: "Session", stopped: Stopped) -> Place:
+def place(session: Session, stopped: Stopped) -> Place:
     """Return where the entries are."""
     from broker.model.config import Config  # noqa: PLC0415 - not needed by `--help`
 
@@ -191,8 +192,8 @@ class Wanted(NamedTuple):
                     pattern = Pattern(kind, name, pattern_type)
                     yield Acl(pattern, principal, ANYWHERE, operation, Permission.ALLOW)
 
-    def command(self, verb: str) -> str:
-        """Return the command line of another verb for the same entries."""
+    def command(self, verb: str, stopped: Stopped) -> str:
+        """Return the command line of another verb for the same entries at the same place."""
         words = ["broker", "acl", verb, self.principal]
         for name in ("topic", "group", "transactional_id"):
             for each in getattr(self, name):
@@ -200,37 +201,14 @@ class Wanted(NamedTuple):
         words += ["--prefixed"] if self.prefixed else []
         words += ["--only", self.only] if self.only else []
         words += ["--create"] if self.create else []
-        return shlex.join(words)
+        return shlex.join([*words, *stopped.words()])
 
 
-def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that describe entries; the function gets them as `wanted`."""
-
-    @wraps(function)
-    def with_wanted(*given: Any, **options: Any) -> Any:  # noqa: ANN401 - those of the function
-        wanted = Wanted(*(options.pop(each) for each in Wanted._fields))
-        return function(*given, **options, wanted=wanted)
-
-    for each in (
-        click.option("--create", is_flag=True, help="The topics may be created, too."),
-        click.option(
-            "--only",
-            type=click.Choice((_PRODUCE, _CONSUME)),
-            help="Only this (default: both of them).",
-        ),
-        click.option(
-            "--prefixed",
-            is_flag=True,
-            help="The names are the beginnings of those that are allowed.",
-        ),
-        click.option("--transactional-id", multiple=True, metavar="NAME", help="May be repeated."),
-        click.option(
-            "--group",
-            multiple=True,
-            metavar="NAME",
-            shell_complete=groups,
-            help="May be repeated.",
-        ),
+entry_options: Final = gathered(
+    "wanted",
+    Wanted,
+    (
+        click.argument("principal"),
         click.option(
             "--topic",
             multiple=True,
@@ -238,7 +216,24 @@ def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
             shell_complete=topics,
             help="May be repeated.",
         ),
-        click.argument("principal"),
-    ):
-        with_wanted = each(with_wanted)
-    return with_wanted
+        click.option(
+            "--group",
+            multiple=True,
+            metavar="NAME",
+            shell_complete=groups,
+            help="May be repeated.",
+        ),
+        click.option("--transactional-id", multiple=True, metavar="NAME", help="May be repeated."),
+        click.option(
+            "--prefixed",
+            is_flag=True,
+            help="The names are the beginnings of those that are allowed.",
+        ),
+        click.option(
+            "--only",
+            type=click.Choice((_PRODUCE, _CONSUME)),
+            help="Only this (default: both of them).",
+        ),
+        click.option("--create", is_flag=True, help="The topics may be created, too."),
+    ),
+)

@@ -28,5 +28,5 @@ def command(session: Session, wanted: Wanted, stopped: Stopped, dry_run: bool) -
     done = "would_be_removed" if dry_run else "removed"
     for each in acls:
         session.write(row(each, done if each in known else "absent"))
-    if there and not dry_run:
-        print_undo(wanted.command("allow"))
+    if there == acls and not dry_run:  # otherwise it would allow more than before
+        print_undo(wanted.command("allow", stopped))

@@ -37,7 +37,8 @@ def checks(cluster: "Cluster") -> list[Check]:
             said = page_checks(cluster, f"broker {each.broker_id}", each)
             results += [found for found in said if found.severity == PROBLEM]
     if all(each.severity == OK for each in results):
-        text = f"{len(found.brokers)} brokers, {len(states)} partitions: all are in sync"
+        brokers = f"{len(found.brokers)} broker{'s' * (len(found.brokers) != 1)}"
+        text = f"{brokers}, {len(states)} partitions: all are in sync"
         results.append(Check("cluster", OK, "", text, ""))
     return sorted_checks(results)
 

@@ -6,13 +6,13 @@ user/alice, client-id/loader; those of a user with a client id are user/alice/cl
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from broker.cli.completion import groups, topics
+from broker.cli.frame import gathered
 from broker.client.brokers import live_brokers
 from broker.client.configs import (
     DEFAULT,
@@ -75,9 +75,10 @@ class Chosen(NamedTuple):
     client_id: str | None
 
 
-def entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --topic, --broker, --group, --user and --client-id, which it takes as `chosen`."""
-    options = (
+entity_options: Final = gathered(
+    "chosen",
+    Chosen,
+    (
         click.option(
             "--topic", multiple=True, metavar="TOPIC", shell_complete=topics, help="This topic."
         ),
@@ -94,16 +95,8 @@ def entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--client-id", metavar="ID", help="Quotas of this client id; default: of all others."
         ),
-    )
-
-    @wraps(function)
-    def collected(*arguments: Any, **given: Any) -> Any:  # noqa: ANN401 - those of the function
-        chosen = Chosen(*(given.pop(each) for each in Chosen._fields))
-        return function(*arguments, chosen=chosen, **given)
-
-    for each in reversed(options):
-        collected = each(collected)
-    return collected
+    ),
+)
 
 
 def entities(cluster: "Cluster", chosen: Chosen) -> list[Entity]:

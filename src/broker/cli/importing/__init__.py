@@ -2,6 +2,7 @@
 
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -10,18 +11,18 @@ import click
 from broker.cli.exit_codes import Exit
 from broker.cli.frame import Noun, Session, Verb, verb
 from broker.cli.reporting import print_progress
+from broker.model.protocol_names import PROTOCOL_NAMES
 
 if TYPE_CHECKING:
     from broker.client.connection import Client
-    from broker.protocols.base import ImportCommand
+    from broker.protocols.import_command import Import, ImportCommand
 
 
 @cache
 def _modules() -> dict[str, str]:
-    """Return the modules by protocol; the import of the protocols takes a tenth of a second."""
-    from broker.protocols import PROTOCOLS  # noqa: PLC0415 - as said above
-
-    return {each.name: each.import_command for each in PROTOCOLS if each.import_command}
+    """Return the packages by protocol; nothing is imported of protocols that have no command."""
+    packages = {name: f"broker.protocols.{name}.importing" for name in PROTOCOL_NAMES}
+    return {name: each for name, each in packages.items() if find_spec(each) is not None}
 
 
 class _Imports(Noun):
@@ -39,17 +40,24 @@ class _Imports(Noun):
 @cache
 def _command(name: str) -> Verb:
     """Return the command of a protocol."""
-    module = cast("ImportCommand", import_module(_modules()[name]))
+    package = _modules()[name]
+    described = cast("ImportCommand", import_module(package))
 
     def run(session: Session, folder: Path, **options: Any) -> None:  # noqa: ANN401 - numbers
         def connect() -> "Client":
             from broker.client.connection import Client  # noqa: PLC0415 - not for `--help`
 
             address = session.cluster.check_reachable()
-            security = session.connection.security()
-            return Client(address, secured=None if security is None else security.secured())
+            connection = session.connection
+            security = connection.security()
+            return Client(
+                address,
+                timeout_seconds=connection.timeout_seconds,
+                secured=None if security is None else security.secured(),
+            )
 
-        imported = module.run(folder, options, connect, print_progress)
+        command = cast("Import", import_module(f"{package}.command"))  # not for `--help`
+        imported = command.run(folder, options, connect, print_progress)
         if session.is_text:
             session.output.stream.write("".join(f"{each}\n" for each in imported.text))
         else:
@@ -58,20 +66,23 @@ def _command(name: str) -> Verb:
             print_progress(f"broker: {imported.problem}")
             session.exit_code = Exit.FAILED
 
-    run.__doc__ = module.DESCRIPTION
+    run.__doc__ = described.DESCRIPTION
     with_options: Any = run
-    for each in reversed(module.OPTIONS):
-        with_options = click.option(
-            f"--{each.name}",
-            type=click.IntRange(each.allowed[0], each.allowed[-1]),
-            default=each.default,
-            metavar="N",
-            help=each.help,
-        )(with_options)
+    for each in reversed(described.OPTIONS):
+        if each.allowed is None:
+            kind: dict[str, Any] = {"is_flag": True}
+        else:
+            numbers = click.IntRange(each.allowed[0], each.allowed[-1])
+            kind = {"type": numbers, "default": each.default, "metavar": "N"}
+        with_options = click.option(f"--{each.name}", help=each.help, **kind)(with_options)
     path = click.Path(path_type=Path, file_okay=False)
     with_options = click.argument("folder", metavar="DIR", type=path)(with_options)
     made = verb(
-        module.ROW, name=name, is_single=True, server_names=("--broker",), examples=module.EXAMPLES
+        described.ROW,
+        name=name,
+        is_single=True,
+        server_names=("--broker",),
+        examples=described.EXAMPLES,
     )
     return made(with_options)
 

@@ -58,6 +58,15 @@ ALERTS: Final = (
         " `broker segment verify` finds what is damaged.",
     ),
     Alert(
+        "PolylogDamagedRecords",
+        True,
+        "polylog_damaged_logs > 0",
+        1,
+        "A disk has changed records of closed segments: they are not served, all others are.",
+        "`/health/cluster` names the partitions; docs/operations.md, Damaged records, says how to"
+        " go on. Check the disk and the memory.",
+    ),
+    Alert(
         "PolylogUnderMinIsr",
         True,
         "polylog_under_min_isr_partitions > 0",
@@ -140,8 +149,7 @@ ALERTS: Final = (
     Alert(
         "PolylogGroupLosesRecords",
         True,
-        "polylog_group_lag_ratio > 0.8 and on (instance, topic, partition)"
-        " polylog_log_start_offset > 0",
+        "polylog_group_lag_ratio > 0.8 and on (job, topic, partition) polylog_log_start_offset > 0",
         15,
         "Retention nearly deletes records that a group has not read yet.",
         "Lengthen `retention.ms` or `retention.bytes` of the topic until the group has caught up;"
@@ -287,8 +295,9 @@ ALERTS: Final = (
         False,
         "polylog_metrics_left_out > 0",
         60,
-        "There are more partitions or groups than the page of metrics has series for.",
-        "Their sums are right. Ask the broker for single ones: `broker topic describe`,"
+        "A page of metrics lacks series: there are more partitions or groups than it has room for,"
+        " or the leaders of some are away.",
+        "Sums are right. Ask the broker for single ones: `broker topic describe`,"
         " `broker group describe`.",
     ),
 )

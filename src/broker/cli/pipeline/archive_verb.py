@@ -71,6 +71,7 @@ def command(
         table_format,
         fails_on_data_loss=not allow_data_loss,
         security=session.connection.security(),
+        timeout_seconds=session.connection.timeout_seconds,
     )
     with spark_session(master) as spark:
         report = pipeline.archive(spark, options, progress=print_progress)

@@ -62,6 +62,7 @@ def command(
         within=within,
         checkpoint=checkpoint,
         security=session.connection.security(),
+        timeout_seconds=session.connection.timeout_seconds,
     )
     with spark_session(master) as spark:
         report = pipeline.dedupe(spark, options, progress=print_progress)

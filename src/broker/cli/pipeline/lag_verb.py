@@ -59,6 +59,7 @@ def command(session: Session, names: tuple[str, ...], window: float, file: Path 
     report = lag(
         str(session.cluster),
         security=session.connection.security(),
+        timeout_seconds=session.connection.timeout_seconds,
         groups=names,
         window_seconds=window,
     )

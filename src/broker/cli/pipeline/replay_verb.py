@@ -87,6 +87,7 @@ def command(
         records_per_second=records_per_second,
         replay_id=replay_id,
         security=session.connection.security(),
+        timeout_seconds=session.connection.timeout_seconds,
     )
     with spark_session(master) as spark:
         report = pipeline.replay(spark, options, progress=print_progress)

@@ -5,7 +5,6 @@ the damaged ranges between them.
 """
 
 import json
-from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -16,6 +15,7 @@ from broker._native.kernel import file_ops
 from broker._native.log.segment_check import Damage
 from broker.cli.exit_codes import Exit
 from broker.cli.frame import Session, verb
+from broker.cli.topic.record_rows import text_of
 from broker.codec import BatchHeader, records, scan_headers
 from broker.model.compressions import COMPRESSIONS
 from broker.model.errors import CodecError
@@ -203,9 +203,9 @@ def _record_rows(
                 place.name,
                 record.offset,
                 record.timestamp,
-                _shown(record.key),
-                _shown(record.value),
-                [[_shown(key), _shown(value)] for key, value in record.headers],
+                text_of(record.key),
+                text_of(record.value),
+                [[text_of(key), text_of(value)] for key, value in record.headers],
                 None,
             )
     except CodecError as error:  # its CRC is correct: the batch was written like this
@@ -236,16 +236,6 @@ def _damaged_records(place: LocatedSegment, damage: Damage) -> DumpedRecord:
     )
 
 
-def _shown(data: bytes | None) -> str | dict[str, str] | None:
-    """Return bytes as text if they are UTF-8, otherwise as {"base64": ...}."""
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(data).decode()}
-
-
 def _line(row: Row) -> str:
     """Return a row as text; columns are not aligned, which would need the whole table in memory."""
     shown = row._asdict()
@@ -253,12 +243,12 @@ def _line(row: Row) -> str:
         del shown["damage"]
     elif isinstance(row, DumpedBatch):
         shown = {name: value for name, value in shown.items() if value is not None}
-    return "  ".join(f"{name}={_text_of(value)}" for name, value in shown.items())
+    return "  ".join(f"{name}={_word(value)}" for name, value in shown.items())
 
 
-def _text_of(value: object) -> str:
+def _word(value: object) -> str:
     if isinstance(value, list):
-        return ",".join(map(_text_of, value)) or "-"
+        return ",".join(map(_word, value)) or "-"
     if isinstance(value, dict):
         return f"base64:{value['base64']}"
     if value is None:

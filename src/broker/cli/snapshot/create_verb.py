@@ -49,6 +49,7 @@ def command(session: Session, folder: Path, data_dir: Path, topics: tuple[str, .
             str(session.cluster),
             topics=topics,
             security=session.connection.security(),
+            timeout_seconds=session.connection.timeout_seconds,
             progress=print_progress,
         )
     )

@@ -1,11 +1,12 @@
 """`broker topic consume`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 
 from broker.cli.completion import groups, topics
 from broker.cli.frame import Session, verb
+from broker.cli.topic.missed import missed_in
 from broker.cli.topic.partitions import chosen, partition_option
 from broker.cli.topic.printing import Printer
 from broker.cli.topic.record_rows import RecordRow
@@ -15,7 +16,7 @@ from broker.client.fetch import Range
 from broker.client.groups import commit_offsets, group_or_none
 from broker.client.metadata import Cluster, Partition
 from broker.client.offsets import committed_offsets
-from broker.client.reading import Read, follow, read
+from broker.client.reading import Missed, Read, follow, read
 
 _DEFAULT = "%v\\n"
 
@@ -73,7 +74,11 @@ def command(
     group: str | None,
     read_uncommitted: bool,
 ) -> None:
-    """Print the records of topics: values as lines, in a format, or as objects with -o."""
+    """Print the records of topics: values as lines, in a format, or as objects with -o.
+
+    If records are deleted before they are read, the command says how many, goes on with those that
+    are left, and ends with exit code 8.
+    """
     if group is not None and not group:
         raise click.UsageError("-g: the name of the group is empty")
     printer = Printer(session, format_, _DEFAULT)
@@ -83,23 +88,30 @@ def command(
     keys = [key for each in found.values() for key in chosen(each, numbers)]
     is_committed = not read_uncommitted
     parts = spans(cluster, keys, offsets or "start", ids, is_committed=is_committed)
+    tell = missed_in(session)
     if group is not None:
         from broker.cli.group.seeking import check_inactive  # noqa: PLC0415 - not for `--help`
 
         check_inactive(cluster, group_or_none(cluster, group), group)
         if offsets is None:
-            parts = _of_group(cluster, group, parts)
+            parts = _of_group(cluster, group, parts, tell)
+    positions = {key: each.start for key, each in parts.items()}
+
+    def when_missed(missed: Missed) -> None:
+        tell(missed)
+        positions[missed.topic, missed.partition] = missed.end
+
     ends = any(each.end is not None for each in parts.values())
     if exits or ends:
-        records = _until_end(cluster, parts, ids, is_committed=is_committed)
+        records = _until_end(cluster, parts, ids, when_missed, is_committed=is_committed)
     else:
-        starts = {key: each.start for key, each in parts.items()}
-        records = follow(cluster, starts, ids, is_committed=is_committed)
-    positions = {key: each.start for key, each in parts.items()}
+        records = follow(
+            cluster, positions, ids, is_committed=is_committed, when_missed=when_missed
+        )
     try:
         for each in records if count is None else _counted(records, count):
             if each is None:
-                printer.flush()
+                printer.wait()
                 continue
             printer.print(each)
             positions[each.topic, each.partition] = each.record.offset + 1
@@ -109,8 +121,14 @@ def command(
             commit_offsets(cluster, group, positions)
 
 
-def _of_group(cluster: Cluster, group: str, parts: dict[Partition, Span]) -> dict[Partition, Span]:
+def _of_group(
+    cluster: Cluster, group: str, parts: dict[Partition, Span], tell: Callable[[Missed], None]
+) -> dict[Partition, Span]:
     known = committed_offsets(cluster, group)
+    for (topic, partition), each in sorted(parts.items()):
+        position = known.get((topic, partition), each.log_start)
+        if position < each.log_start:
+            tell(Missed(topic, partition, position, each.log_start))
     return {
         key: each._replace(start=min(max(known.get(key, each.start), each.start), each.log_end))
         for key, each in parts.items()
@@ -118,12 +136,17 @@ def _of_group(cluster: Cluster, group: str, parts: dict[Partition, Span]) -> dic
 
 
 def _until_end(
-    cluster: Cluster, parts: dict[Partition, Span], ids: dict[str, str], *, is_committed: bool
+    cluster: Cluster,
+    parts: dict[Partition, Span],
+    ids: dict[str, str],
+    when_missed: Callable[[Missed], None],
+    *,
+    is_committed: bool,
 ) -> Iterator[Read | None]:
     for (topic, partition), each in sorted(parts.items()):
         end = each.log_end if each.end is None else each.end
         part = Range(topic, ids[topic], partition, each.start, end)
-        yield from read(cluster, part, is_committed=is_committed)
+        yield from read(cluster, part, is_committed=is_committed, when_missed=when_missed)
 
 
 def _counted(records: Iterator[Read | None], count: int) -> Iterator[Read | None]:

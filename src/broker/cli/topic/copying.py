@@ -7,6 +7,7 @@ from typing import NamedTuple
 from broker.cli.frame import Session
 from broker.cli.partitions import partition_text
 from broker.cli.progress import progress
+from broker.cli.topic.missed import missed_in
 from broker.cli.topic.selection import one
 from broker.cli.topic.spans import spans
 from broker.cli.topic.writing import Writer
@@ -68,11 +69,12 @@ def copy_topic(
         return CopiedTopic(target, source, len(keys), total, "would_be_copied")
     writer = Writer(cluster, target, len(keys), compression=compression)
     count = 0
+    when_missed = missed_in(session)
     try:
         with progress(f"copying {source} to {target}", total) as shown:
             for (_, partition), span in sorted(parts.items()):
                 part = Range(source, topic.topic_id, partition, span.start, span.end or 0)
-                for each in read(cluster, part):
+                for each in read(cluster, part, when_missed=when_missed):
                     record = each.record
                     fields = (record.key, record.value, record.headers, record.timestamp)
                     writer.add(fields, partition)

@@ -14,12 +14,13 @@ from broker.cli.frame import Session, verb
 from broker.cli.output import plain
 from broker.cli.progress import progress
 from broker.cli.topic.export_files import exported_ends, write_parquet
+from broker.cli.topic.missed import missed_in
 from broker.cli.topic.partitions import chosen, partition_option
 from broker.cli.topic.record_rows import record_row
 from broker.cli.topic.selection import one
 from broker.cli.topic.spans import spans
 from broker.client.fetch import Range
-from broker.client.reading import Read, read
+from broker.client.reading import Missed, Read, read
 from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
 
 _PARQUET = ".parquet"
@@ -72,19 +73,26 @@ def command(
 ) -> None:
     """Write the records of a topic to a file, exactly: JSON lines, or Parquet with pyarrow.
 
-    A line is what `consume -o jsonl` prints. `broker topic import` reads both.
+    A line is what `consume -o jsonl` prints. `broker topic import` reads both. If records are
+    deleted before they are read, also before the export goes on with --resume, the command says how
+    many, writes those that are left, and ends with exit code 8.
     """
     path = Path(file)
-    if resume and (path.suffix == _PARQUET or file == "-"):
+    if resume and not _can_resume(file):
         raise click.UsageError("--resume needs a file of JSON lines")
     if file != "-" and path.exists() and not resume:
-        more = "name another file" if path.suffix == _PARQUET else "go on with --resume"
+        more = "go on with --resume" if _can_resume(file) else "name another file"
         raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"{file} exists: delete it, or {more}")
     cluster = session.cluster
     topic = one(cluster, name)
     keys = chosen(topic, numbers)
     parts = spans(cluster, keys, offsets, {name: topic.topic_id})
+    when_missed = missed_in(session)
     done = exported_ends(path, name) if resume and path.exists() else {}
+    for (_, partition), span in sorted(parts.items()):
+        end = done.get(partition, span.log_start)
+        if end < span.log_start:
+            when_missed(Missed(name, partition, end, span.log_start))
     ranges = [
         Range(
             name,
@@ -100,7 +108,7 @@ def command(
 
         def records() -> Iterator[Read]:
             for part in ranges:
-                for each in read(cluster, part):
+                for each in read(cluster, part, when_missed=when_missed):
                     yield each
                     shown.add(1, len(each.record.value or b""))
 
@@ -110,6 +118,11 @@ def command(
         print(f"{row.records:,} records of {name} exported", file=sys.stderr)
     else:
         session.write(row)
+
+
+def _can_resume(file: str) -> bool:
+    """Return whether a file has lines, to which others can be added."""
+    return file != "-" and Path(file).suffix != _PARQUET
 
 
 def _write(file: str, records: Iterator[Read]) -> None:
@@ -130,7 +143,8 @@ def _write(file: str, records: Iterator[Read]) -> None:
     except OSError as error:
         what = f"{file} cannot be written: {error.strerror or error}"
         if exit_code_of(error) is Exit.STORAGE:
-            raise StorageError(f"{what}: make room, and go on with --resume") from None
+            more = "go on with --resume" if _can_resume(file) else "begin again"
+            raise StorageError(f"{what}: make room, and {more}") from None
         raise ConfigError(what) from None
 
 

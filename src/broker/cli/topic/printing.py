@@ -5,6 +5,7 @@ import sys
 import click
 
 from broker.cli.frame import Session
+from broker.cli.reporting import check_reader
 from broker.cli.topic.record_format import record_format
 from broker.cli.topic.record_rows import record_row
 from broker.client.reading import Read
@@ -40,3 +41,8 @@ class Printer:
             self._stream.flush()
         else:
             self._session.output.flush()
+
+    def wait(self) -> None:
+        """Let readers see what was printed; BrokenPipeError: they have gone."""
+        self.flush()
+        check_reader(sys.stdout)

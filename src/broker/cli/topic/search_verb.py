@@ -11,6 +11,7 @@ from broker.cli.completion import topics
 from broker.cli.exit_codes import Exit
 from broker.cli.frame import Session, verb
 from broker.cli.progress import progress
+from broker.cli.topic.missed import missed_in
 from broker.cli.topic.partitions import chosen, partition_option
 from broker.cli.topic.printing import Printer
 from broker.cli.topic.record_rows import RecordRow
@@ -86,10 +87,11 @@ def command(
     ends = {part: each.log_end if each.end is None else each.end for part, each in parts.items()}
     total = sum(ends[part] - each.start for part, each in parts.items())
     hits = 0
+    when_missed = missed_in(session)
     with progress("searching", total) as shown:
         for (topic, partition), span in sorted(parts.items()):
             part = Range(topic, ids[topic], partition, span.start, ends[topic, partition])
-            for each in read(cluster, part):
+            for each in read(cluster, part, when_missed=when_missed):
                 shown.add(1, len(each.record.value or b""))
                 if is_hit(each.record):
                     hits += 1
@@ -101,7 +103,7 @@ def command(
                 break
     bound = f" (stopped at {count}: -n 0 shows all)" if count and hits == count else ""
     print(f"{hits:,} hits in {shown.done:,} of {total:,} records{bound}", file=sys.stderr)
-    if not hits:
+    if not hits and session.exit_code == Exit.OK:
         session.exit_code = Exit.NOT_FOUND
 
 

@@ -45,8 +45,7 @@ def selected(
     if missing and not is_lenient:
         raise RequestError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"{cluster}: there is no topic {', '.join(missing)}: `broker topic list` shows those"
-            " that exist",
+            f"{cluster}: there is no topic {', '.join(missing)}",
         )
     return dict(sorted({**chosen, **found}.items()))
 

@@ -20,10 +20,11 @@ from broker.model.errors import ConfigError
 
 
 class Span(NamedTuple):
-    """Offsets of a partition; end None: without an end; log_end: the end of the log now."""
+    """Offsets of a partition; end None: without an end; the log's are those that it has now."""
 
     start: int
     end: int | None
+    log_start: int
     log_end: int
 
 
@@ -75,10 +76,10 @@ def spans(
     found = at(first or "start", starts)
     begin = {key: min(max(found[key], starts[key]), ends[key]) for key in partitions}
     if not colon or not last:
-        return {key: Span(begin[key], None, ends[key]) for key in partitions}
+        return {key: Span(begin[key], None, starts[key], ends[key]) for key in partitions}
     stop = at(last, begin)
     return {
-        key: Span(begin[key], max(min(stop[key], ends[key]), begin[key]), ends[key])
+        key: Span(begin[key], max(min(stop[key], ends[key]), begin[key]), starts[key], ends[key])
         for key in partitions
     }
 

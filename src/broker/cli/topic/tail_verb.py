@@ -4,6 +4,7 @@ import click
 
 from broker.cli.completion import topics
 from broker.cli.frame import Session, verb
+from broker.cli.topic.missed import missed_in
 from broker.cli.topic.partitions import chosen, partition_option
 from broker.cli.topic.printing import Printer
 from broker.cli.topic.record_rows import RecordRow
@@ -50,10 +51,15 @@ def command(
     ids = {name: each.topic_id for name, each in found.items()}
     keys = [key for each in found.values() for key in chosen(each, numbers)]
     parts = spans(cluster, keys, f"-{count}:end", ids)
+    when_missed = missed_in(session)
     last = [
         each
         for (topic, partition), span in parts.items()
-        for each in read(cluster, Range(topic, ids[topic], partition, span.start, span.log_end))
+        for each in read(
+            cluster,
+            Range(topic, ids[topic], partition, span.start, span.log_end),
+            when_missed=when_missed,
+        )
     ]
     last.sort(key=lambda each: each.record.timestamp)
     for each in last[max(len(last) - count, 0) :]:
@@ -62,8 +68,8 @@ def command(
     if no_follow:
         return
     starts = {key: span.log_end for key, span in parts.items()}
-    for new in follow(cluster, starts, ids):
+    for new in follow(cluster, starts, ids, when_missed=when_missed):
         if new is None:
-            printer.flush()
+            printer.wait()
         else:
             printer.print(new)

@@ -1,5 +1,7 @@
 """`broker user create`."""
 
+import shlex
+
 import click
 
 from broker.cli.confirmation import print_undo
@@ -51,7 +53,7 @@ def command(
         )
     if not dry_run:
         where.set_password(name, new.read(), wanted, new.iterations)
-        named = " ".join(f"--mechanism {each.name}" for each in wanted)
-        print_undo(f"broker user delete {name} {named}")
+        named = [word for each in wanted for word in ("--mechanism", each.name)]
+        print_undo(shlex.join(["broker", "user", "delete", name, *named, *stopped.words()]))
     status = "would_be_created" if dry_run else "created"
     session.write(row(name, [(each, new.iterations) for each in wanted], status))

@@ -3,14 +3,7 @@
 from broker.cli.confirmation import confirm
 from broker.cli.frame import Session, dry_run, verb, yes
 from broker.cli.places import Stopped, stopped_options
-from broker.cli.user.users import (
-    UserRow,
-    existing,
-    mechanism_option,
-    name_argument,
-    place,
-    row,
-)
+from broker.cli.user.users import Named, UserRow, named_options, place, row
 
 
 @verb(
@@ -18,15 +11,13 @@ from broker.cli.user.users import (
     is_single=True,
     examples=("broker user delete alice", "broker user delete alice --dry-run"),
 )
-@name_argument
-@mechanism_option("all that the user has")
+@named_options
 @stopped_options
 @yes
 @dry_run
 def command(
     session: Session,
-    name: str,
-    mechanisms: tuple[str, ...],
+    named: Named,
     stopped: Stopped,
     yes: bool,
     dry_run: bool,
@@ -36,9 +27,10 @@ def command(
     Open connections stay; ACLs for the user stay, too.
     """
     where = place(session, stopped)
-    wanted = existing(where, name, mechanisms)
+    wanted = named.found(where)
     if not dry_run:
-        named = ", ".join(each.name for each, _ in wanted)
-        confirm([f"{name} will no longer log in with {named}"], [name], is_confirmed=yes)
-        where.delete(name, [each for each, _ in wanted])
-    session.write(row(name, wanted, "would_be_deleted" if dry_run else "deleted"))
+        names = ", ".join(each.name for each, _ in wanted)
+        what = f"{named.name} will no longer log in with {names}"
+        confirm([what], [named.name], is_confirmed=yes)
+        where.delete(named.name, [each for each, _ in wanted])
+    session.write(row(named.name, wanted, "would_be_deleted" if dry_run else "deleted"))

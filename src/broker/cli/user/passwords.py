@@ -2,13 +2,12 @@
 
 import getpass
 import sys
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Final, NamedTuple
 
 import click
 
+from broker.cli.frame import gathered
 from broker.cli.reporting import print_error
 from broker.model.errors import ConfigError
 from broker.model.sasl_limits import PASSWORD_FILE_BYTES_MAX
@@ -27,15 +26,17 @@ class NewPassword(NamedTuple):
         return _password(self.password_file)
 
 
-def password_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a new password; the function gets them as `new`."""
-
-    @wraps(function)
-    def with_password(*given: Any, **options: Any) -> Any:  # noqa: ANN401 - those of the function
-        new = NewPassword(*(options.pop(each) for each in NewPassword._fields))
-        return function(*given, **options, new=new)
-
-    for each in (
+password_options: Final = gathered(
+    "new",
+    NewPassword,
+    (
+        click.option(
+            "--password-file",
+            type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+            metavar="FILE",
+            help="File with the password, `-` for standard input; without it the terminal is"
+            " asked.",
+        ),
         click.option(
             "--iterations",
             type=click.IntRange(ITERATIONS_MIN, ITERATIONS_MAX),
@@ -44,16 +45,8 @@ def password_options(function: Callable[..., Any]) -> Callable[..., Any]:
             help=f"Of the derivation of keys, {ITERATIONS_MIN} to {ITERATIONS_MAX} (default:"
             f" {ITERATIONS}).",
         ),
-        click.option(
-            "--password-file",
-            type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-            metavar="FILE",
-            help="File with the password, `-` for standard input; without it the terminal is"
-            " asked.",
-        ),
-    ):
-        with_password = each(with_password)
-    return with_password
+    ),
+)
 
 
 def _password(file: Path | None) -> str:

@@ -1,17 +1,17 @@
 """Users: their rows, the options that all verbs have, and where users are kept."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import click
 
 from broker.cli.completion import user_names
+from broker.cli.frame import Session, gathered
 from broker.cli.places import Stopped, place_of
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.scram import MECHANISMS, ScramMechanism
 
 if TYPE_CHECKING:
-    from broker.cli.frame import Session
     from broker.client.metadata import Cluster
     from broker.model.config import Config
 
@@ -106,7 +106,7 @@ class _OfRunning:
         self._users.delete(self._cluster, user, mechanisms)
 
 
-def place(session: "Session", stopped: Stopped, *, is_new: bool = False) -> Place:
+def place(session: Session, stopped: Stopped, *, is_new: bool = False) -> Place:
     """Return where the users are; with `is_new` a data directory may not exist yet."""
     from broker.model.config import Config  # noqa: PLC0415 - not needed by `--help`
 
@@ -114,18 +114,28 @@ def place(session: "Session", stopped: Stopped, *, is_new: bool = False) -> Plac
     return _OfStopped(found, is_new=is_new) if isinstance(found, Config) else _OfRunning(found)
 
 
-def existing(where: Place, user: str, named: Sequence[str]) -> Sequence[tuple[ScramMechanism, int]]:
-    """Return the mechanisms that a user has, all or the named ones; RequestError without them."""
-    known = dict(where.mechanisms().get(user, []))
-    missing = [each for each in named if MECHANISMS[each] not in known]
-    if missing or not known:
-        raise RequestError(
-            ErrorCode.RESOURCE_NOT_FOUND,
-            f"there is no user {user}"
-            + (f" with {', '.join(missing)}" if known else "")
-            + ": `broker user list` shows those that exist",
-        )
-    return [(each, count) for each, count in known.items() if not named or each.name in named]
+class Named(NamedTuple):
+    """The options that name a user who exists."""
+
+    name: str
+    mechanisms: tuple[str, ...]
+
+    def found(self, where: Place) -> Sequence[tuple[ScramMechanism, int]]:
+        """Return the mechanisms of the user, all or the named ones; RequestError without them."""
+        known = dict(where.mechanisms().get(self.name, []))
+        missing = [each for each in self.mechanisms if MECHANISMS[each] not in known]
+        if missing or not known:
+            raise RequestError(
+                ErrorCode.RESOURCE_NOT_FOUND,
+                f"there is no user {self.name}"
+                + (f" with {', '.join(missing)}" if known else "")
+                + ": `broker user list` shows those that exist",
+            )
+        return [
+            (each, count)
+            for each, count in known.items()
+            if not self.mechanisms or each.name in self.mechanisms
+        ]
 
 
 def row(user: str, mechanisms: Sequence[tuple[ScramMechanism, int | None]], status: str) -> UserRow:
@@ -133,11 +143,6 @@ def row(user: str, mechanisms: Sequence[tuple[ScramMechanism, int | None]], stat
     return UserRow(
         user, tuple(each.name for each, _ in mechanisms), tuple(n for _, n in mechanisms), status
     )
-
-
-def name_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add NAME."""
-    return click.argument("name", shell_complete=user_names)(function)
 
 
 def mechanism_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -149,3 +154,13 @@ def mechanism_option(default: str) -> Callable[[Callable[..., Any]], Callable[..
         type=click.Choice(tuple(MECHANISMS)),
         help=f"May be repeated (default: {default}).",
     )
+
+
+named_options: Final = gathered(
+    "named",
+    Named,
+    (
+        click.argument("name", shell_complete=user_names),
+        mechanism_option("all that the user has"),
+    ),
+)

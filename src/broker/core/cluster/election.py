@@ -117,22 +117,21 @@ def give_up(
 ) -> PartitionState | None:
     """Return the state without a member whose log has failed; None: it has to stay.
 
-    It is no member any more, and if it leads, another member does; the last copy stays what it is.
+    It is no member any more, and if it leads, another member does, or an eligible replica if the
+    ISR has no other: as after a failure of the broker. It stays while no other member counts: those
+    that are absent may come back without their records, and it with all of its own.
     """
     state = found.state
-    isr = tuple([each for each in state.isr if each != broker_id])
+    in_isr = [each for each in candidates(found) if each != broker_id]
     elr = tuple([each for each in state.elr if each != broker_id])
-    others = [each for each in candidates(found) if each != broker_id]
-    if len(isr) < len(state.isr) and not others:
+    counting = in_isr or [each for each in elr if found.counts(each)]
+    if not counting or broker_id not in (state.leader, *state.isr, *state.elr):
         return None
     if state.leader != broker_id:
-        if (len(isr), len(elr)) == (len(state.isr), len(state.elr)):
-            return None
+        isr = tuple([each for each in state.isr if each != broker_id])
         return found.next(state._replace(isr=isr, elr=elr))
-    leader = _first(others, found.brokers)
-    if leader == NO_LEADER:
-        return None
-    isr, elr = _members(found, others, settings)
+    leader = _first(counting, found.brokers)
+    isr, elr = _members(found, in_isr or (leader,), settings)
     elr = tuple([each for each in elr if each != broker_id])
     return found.next(_led_by(found, leader, isr, elr))
 

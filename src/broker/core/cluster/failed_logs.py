@@ -1,12 +1,12 @@
 """What a broker gives up because its log of a partition has failed: leadership and membership.
 
     the broker's log is offline, and it is    and                          it writes
-    the leader                                another member can lead      that one as the leader,
-                                                                           itself out of the ISR
-    the leader                                none can                     nothing: it is the last
-                                                                           copy, and looks again
-    a member of the ISR                       another one counts           itself out of the ISR
-    a member of the ELR                       -                            itself out of the ELR
+    the leader                                another member can lead,     that one as the leader,
+                                              of the ISR, else of the ELR  itself out of both
+    a member of the ISR or ELR                another one counts           itself out of both
+    any of these                              no other one counts          nothing: it may be the
+                                                                           last copy, and looks
+                                                                           again
 
 Nobody else learns of it: the broker is alive, so the controller leaves it what it leads, and its
 log answers nobody, so no follower lags. A log that is offline stays so until a restart; then it

@@ -81,6 +81,7 @@ class Cleaner:
         self._not_before: dict[str, int] = {}  # folder → monotonic ms, after a failure
         self._cleaning: tuple[str, asyncio.Future[None]] | None = None  # the pass over a folder
         self._swapping: str | None = None  # the folder in which a swap is under way
+        self._resting: set[PartitionLog] = set()  # that others copy
         self.is_paused = False  # set while the disk is full: a pass first takes space
         self._saving: asyncio.Future[bool] | None = None  # the last write that is not awaited
 
@@ -157,6 +158,15 @@ class Cleaner:
             cleaning[1].cancel()
             await asyncio.wait([cleaning[1]])
 
+    async def rest(self, log: PartitionLog) -> None:
+        """As `leave`, and begin no pass over the log before `resume`."""
+        self._resting.add(log)
+        await self.leave(log)
+
+    def resume(self, log: PartitionLog) -> None:
+        """Compact a log again."""
+        self._resting.discard(log)
+
     async def cut(self, log: PartitionLog, offset: int) -> None:
         """End the pass over a log that is going to be cut at an offset.
 
@@ -173,6 +183,7 @@ class Cleaner:
     def _may_clean(self, log: PartitionLog) -> bool:
         return (
             log.is_in_service
+            and log not in self._resting
             and log.folder not in self._uncleanable
             and self._not_before.get(log.folder, 0) <= self._clock.monotonic_ms()
         )

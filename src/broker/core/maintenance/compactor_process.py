@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
-from broker.core.scheduling.child import environment
+from broker.core.scheduling import child
 from broker.model import limits
 from broker.storage.maintenance.compactor import Job
 
@@ -23,16 +22,7 @@ class CompactorFailedError(Exception):
 @asynccontextmanager
 async def compacting(job: Job) -> AsyncIterator[AsyncIterator[Message]]:
     """Start a process for the job and yield its messages; at the exit the process has ended."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        _MODULE,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=limits.COMPACTION_LINE_BYTES_MAX,
-        env=environment(),
-        start_new_session=True,  # Ctrl-C reaches only the broker, which then ends this process
-    )
+    process = await child.start(_MODULE, limits.COMPACTION_LINE_BYTES_MAX)
     assert process.stdin is not None
     assert process.stdout is not None
     messages = _messages(process, process.stdout)
@@ -41,10 +31,7 @@ async def compacting(job: Job) -> AsyncIterator[AsyncIterator[Message]]:
         yield messages
     finally:
         await messages.aclose()
-        if process.returncode is None:
-            process.kill()
-        process.stdin.close()  # while it is open, the process knows that its parent lives
-        await process.wait()
+        await child.end(process)
 
 
 def _send(pipe: asyncio.StreamWriter, job: Job) -> None:

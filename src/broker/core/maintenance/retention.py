@@ -45,7 +45,7 @@ class _Removal(NamedTuple):
     """Segments whose files were renamed and have to be deleted."""
 
     due_ms: int  # monotonic
-    folder: Path
+    log: PartitionLog  # it may be moved to another folder meanwhile
     base_offsets: list[int]
 
 
@@ -135,11 +135,10 @@ class Retention:
     async def _mark_deleted(
         self, log: PartitionLog, config: TopicConfig, base_offsets: list[int]
     ) -> None:
-        folder = Path(log.folder)
         delay_ms = config.integer("file.delete.delay.ms")
-        if await self._on_disk(partial(segment_files.mark_deleted, folder, base_offsets)):
+        if await self._on_disk(lambda: segment_files.mark_deleted(Path(log.folder), base_offsets)):
             due_ms = self._clock.monotonic_ms() + delay_ms
-            self._removals.append(_Removal(due_ms, folder, base_offsets))
+            self._removals.append(_Removal(due_ms, log, base_offsets))
 
     async def remove_due_files(self) -> None:
         """Delete the files that are due."""
@@ -149,8 +148,12 @@ class Retention:
         for removal in waiting:
             is_due = self.is_urgent or removal.due_ms <= now_ms
             (due if is_due else self._removals).append(removal)
-        for _, folder, base_offsets in due:
-            await self._on_disk(partial(segment_files.remove_deleted, folder, base_offsets))
+        for removal in due:
+            await self._on_disk(partial(_remove, removal))
+
+
+def _remove(removal: _Removal) -> None:
+    segment_files.remove_deleted(Path(removal.log.folder), removal.base_offsets)
 
 
 def _limits(config: TopicConfig) -> Limits:

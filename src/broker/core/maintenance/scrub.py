@@ -73,10 +73,24 @@ class Scrub:
         self._waiting: deque[tuple[PartitionLog, int]] = deque(maxlen=limits.DIGESTS_WAITING_MAX)
         self._checked: dict[Closed, int] = {}  # when each was last checked, where that is known
         self._cuts: Counter[str] = Counter()  # by folder: what was read before one says nothing
+        self._damaged: set[PartitionLog] = set()  # those in which damage was found
 
     def when_damaged(self, callback: Callable[[PartitionLog], object]) -> None:
         """Register a callback that gets a log whenever damage was found in it."""
         self._on_damage.append(callback)
+
+    def loaded(self, log: PartitionLog) -> None:
+        """Note a log that was opened: its damage may be known from before."""
+        if log.first_damage is not None:
+            self._damaged.add(log)
+
+    def damaged(self) -> list[str]:
+        """Return the folders of logs with damaged records that are kept, in order."""
+        for log in tuple(self._damaged):
+            # (One that is being cut or begun anew is loaded again.)
+            if log.first_damage is None or not (log.is_in_service or log.is_loading):
+                self._damaged.discard(log)
+        return sorted(Path(log.folder).name for log in self._damaged)
 
     # ---- segments just closed, or found broken -------------------------------------------------
 
@@ -160,7 +174,8 @@ class Scrub:
         return NEVER_MS if digest is None else digest.checked_ms
 
     def _is_steady(self, log: PartitionLog, base: int) -> bool:
-        return log.can_replace([base]) and not self._is_swapping(log)
+        is_changing = log.is_switching or self._is_swapping(log)
+        return log.can_replace([base]) and not is_changing
 
     async def _look_at(self, log: PartitionLog, base: int, bytes_per_second: int | None) -> None:
         """Check one segment; write its digest, or report and refuse its damage."""
@@ -168,7 +183,7 @@ class Scrub:
         try:
             found = await self._examined(folder, base, _end(log, base), bytes_per_second)
         except (StorageError, CodecError, FileNotFoundError) as error:
-            if log.is_in_service and base in _closed(log):
+            if log.is_in_service and base in _closed(log) and log.folder == str(folder):
                 _log.warning("segment not checked: folder=%s error=%s", folder.name, error)
             return
         is_same = cuts == self._cuts[log.folder]
@@ -222,6 +237,8 @@ class Scrub:
         if not log.mark_damaged(base, list(ranges)):
             return False
         for each in found.damages:
+            if each.end_offset <= log.log_start_offset:
+                continue  # these records are deleted, and their segment is still there
             _log.error(
                 "damaged records are refused: folder=%s segment=%s bytes=%d..%d offsets=%d..%d: %s",
                 folder.name,
@@ -233,6 +250,7 @@ class Scrub:
                 each.reason,
             )
         if ranges:
+            self._damaged.add(log)
             keep = partial(damages.write, folder, base, found.size, ranges, found.inode)
             await self._on_disk(keep)
             for callback in self._on_damage:

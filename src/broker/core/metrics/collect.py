@@ -13,8 +13,8 @@ from broker.core.groups.classic.group import ClassicGroup
 from broker.core.groups.consumer.group import ConsumerGroup
 from broker.core.metrics import limits
 from broker.core.metrics.counters import OTHER, Counters
+from broker.core.metrics.group_lags import GroupLags
 from broker.core.metrics.text import Number, Sample
-from broker.core.metrics.time_lags import TimeLags
 from broker.core.metrics.totals import Totals
 from broker.core.scheduling.steps import StepBudget, ascending, next_step
 from broker.core.transactions.records import TransactionState
@@ -74,7 +74,7 @@ class Collector:
         self._started = broker.clock.wall_ms() / 1000
         self._busy = time.thread_time(), monotonic_ns()
         self._totals = Totals(len(_TOTALS))
-        self._time_lags = TimeLags()
+        self._lags = GroupLags(broker.metrics.remote_ends)
         self._version = ""  # read for the first page
         self._lock = asyncio.Lock()
 
@@ -220,6 +220,7 @@ class Collector:
             put(values, name, amount + without_log.get(name, 0))
         for name, key in _PARTITION_GAUGES.items():
             put(values, name, counts[key])
+        put(values, "polylog_damaged_logs", len(self._broker.health.damaged()))
         view = self._broker.cluster
         put(values, "polylog_brokers", len(view.brokers("", 0)))
         put(values, "polylog_controller", int(view.controller_id == self._broker.node_id))
@@ -260,7 +261,7 @@ class Collector:
         states, counts = Counter[str](), Counter[str]()
         budget = StepBudget(limits.GROUP_OFFSETS_PER_STEP)
         if is_all:
-            self._time_lags.begin()
+            self._lags.begin()
         for shard in list(self._broker.groups.shards()):
             for group_id, group in list(shard.groups.items()):
                 state = group.listing().state
@@ -273,9 +274,11 @@ class Collector:
                     _group_series(values, group_id, group, state)
                     offsets = shard.offsets.of_group(group_id)
                     await self._offsets(values, group_id, offsets, counts, budget)
+        if is_all:
+            self._lags.end()
         for state, count in states.items():
             add(values, "polylog_groups", (state,), count)
-        for family, key in (("groups", "left out"), ("time lags", "no time")):
+        for family, key in _LEFT_OUT_OF_GROUPS.items():
             if counts[key]:
                 add(values, "polylog_metrics_left_out", (family,), counts[key])
 
@@ -304,19 +307,20 @@ class Collector:
         labels = group_id, name, str(partition)
         add(values, "polylog_group_offset", labels, offset)
         topic = self._broker.topics.get(name)
-        log: PartitionLog | None = None if topic is None else topic.held_log(partition)  # type: ignore[assignment]
-        if log is None or log.is_loading or log.is_offline:
+        if topic is None:
+            return 1  # it is deleted
+        lag = self._lags.of(place, topic, offset)
+        if lag is None:
+            counts["no lag"] += 1
             return 1
-        lag = max(log.high_watermark - offset, 0)
-        add(values, "polylog_group_lag_records", labels, lag)
-        kept = log.high_watermark - log.log_start_offset
-        add(values, "polylog_group_lag_ratio", labels, lag / kept if kept > 0 else 0.0)
-        if lag == 0:
+        add(values, "polylog_group_lag_records", labels, lag.records)
+        ratio = lag.records / lag.kept if lag.kept > 0 else 0.0
+        add(values, "polylog_group_lag_ratio", labels, ratio)
+        if lag.records == 0:
             add(values, "polylog_group_lag_seconds", labels, 0.0)
             return 1
-        time_ms = self._time_lags.time_ms(place, log, offset)
-        if time_ms >= 0:
-            seconds = max(self._broker.clock.wall_ms() - time_ms, 0) / 1000
+        if lag.time_ms >= 0:
+            seconds = max(self._broker.clock.wall_ms() - lag.time_ms, 0) / 1000
             add(values, "polylog_group_lag_seconds", labels, seconds)
         else:
             counts["no time"] += 1
@@ -336,6 +340,7 @@ class Collector:
 
 
 _GROUP_WORK = 10  # in offsets
+_LEFT_OUT_OF_GROUPS = {"groups": "left out", "lags": "no lag", "time lags": "no time"}
 _TOTALS = (
     "polylog_records_in_total",
     "polylog_appended_bytes_total",

@@ -16,6 +16,17 @@ GROUP_SERIES_MAX: Final = 10_000
 TIME_LOOKUPS_MAX: Final = 1_000
 # What one of them costs, in offsets of groups (GROUP_OFFSETS_PER_STEP).
 TIME_LOOKUP_WORK: Final = 10
+# Partitions without a copy here whose ends are looked up for the lag of groups: how many; how
+# often, and until how long after the last page; how long an answer may take; when what was told is
+# not shown any more; how many are in one request, and in one step.
+REMOTE_ENDS_MAX: Final = GROUP_SERIES_MAX
+REMOTE_ENDS_SECONDS: Final = 10.0
+REMOTE_ENDS_WANTED_SECONDS: Final = 330.0
+REMOTE_ENDS_ANSWER_SECONDS: Final = 5.0
+REMOTE_ENDS_STALE_SECONDS: Final = 45.0
+REMOTE_ENDS_PER_STEP: Final = 50
+# Times by offset that are kept of each of them: 16 bytes each.
+END_TIMES_MAX: Final = 48
 # Groups with series of their own.
 GROUPS_MAX: Final = 5_000
 # Values of a label whose values come from outside, such as reasons.

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from broker.core.metrics.pages import Pages
+    from broker.core.metrics.remote_ends import RemoteEnds
 
 
 class MeasuredTls(NamedTuple):
@@ -29,12 +30,14 @@ class Measured:
         counters: of what Python code does.
         listeners_with_tls: returns what is measured of them, by their names.
         pages: None until the native side of the connections is made.
+        remote_ends: of partitions that other brokers have; None where there are no others.
     """
 
-    __slots__ = ("counters", "listeners_with_tls", "pages")
+    __slots__ = ("counters", "listeners_with_tls", "pages", "remote_ends")
 
-    def __init__(self) -> None:
+    def __init__(self, remote_ends: "RemoteEnds | None" = None) -> None:
         """Begin at 0."""
         self.counters = Counters()
         self.listeners_with_tls: Callable[[], Mapping[str, MeasuredTls]] = dict
         self.pages: Pages | None = None
+        self.remote_ends = remote_ends

@@ -202,6 +202,8 @@ _CLUSTER = (
            aliases=_also(_CONTROLLER + "offlinepartitionscount")),
     Metric("polylog_offline_logs", _G, "Logs of this broker whose files have failed.",
            aliases=_also(_REPLICAS + "offlinereplicacount")),
+    Metric("polylog_damaged_logs", _G,
+           "Logs of this broker with damaged records, which are not served; all others are."),
 )
 _CHANGES = (
     Metric("polylog_leader_elections_total", _C,
@@ -261,7 +263,8 @@ _RESOURCES = (
     Metric("polylog_build_info", _G, "Always 1; the labels are the versions.",
            ("version", "python", "node_id")),
     Metric("polylog_metrics_left_out", _G,
-           "Series that are not on this page, which has limits.", ("family",)),
+           "Series that are not on this page: it has limits, and some lags are not known.",
+           ("family",)),
     Metric("polylog_otlp_exports_total", _C,
            "Pages of metrics for the collector of polylog.otlp.endpoint, sent or failed.",
            ("result",)),
@@ -290,8 +293,8 @@ _GROUPS = (
            "seconds", False,
            _also("kafka_consumergroup_group_lag_seconds", "group", "topic", "partition")),
     Metric("polylog_group_lag_records", _G,
-           "Offsets from there to the end; of partitions of which this broker has a copy.", _GROUP,
-           "", False, _also("kafka_consumergroup_lag", *_EXPORTER_GROUP)),
+           "Offsets from there to the end of what may be read.", _GROUP, "", False,
+           _also("kafka_consumergroup_lag", *_EXPORTER_GROUP)),
 )
 # fmt: on
 

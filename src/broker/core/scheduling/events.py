@@ -9,6 +9,8 @@ async def is_set_within(event: asyncio.Event, seconds: float | None) -> bool:
 
     None: however long it takes.
     """
+    if event.is_set():
+        return True
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

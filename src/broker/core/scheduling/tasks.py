@@ -20,11 +20,12 @@ class Tasks:
         self._bytes_max = bytes_max
         self._orphaned = 0  # bytes of those tasks
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin work that nobody waits for; asyncio logs an error that ends it."""
+    def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin work that nobody has to wait for; asyncio logs an error that ends it."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+        return task
 
     async def run_to_completion(self, work: Awaitable[_T], size: int = 0) -> _T:
         """Run work until it has ended; return its result to the requester, if it still waits.

@@ -2,11 +2,12 @@
 
 The first is held back for as long as the listener says. One that follows, from the same address for
 the same user, is held back twice as long as the one before. A login that succeeds is not held back,
-so guessing becomes slow and nobody is locked out.
+so guessing becomes slow and nobody is locked out. Of IPv6 a network counts as one address.
 """
 
 from collections.abc import Callable
 
+from broker.model.address import origin
 from broker.model.sasl_limits import (
     FAILURE_DELAY_MS_MAX,
     FAILURE_DELAY_TIMES_MAX,
@@ -29,7 +30,7 @@ class FailureDelays:
         """Return for how long to hold back the answer to a failure."""
         if not user:
             return least_ms  # nobody's password was guessed
-        now_ms, key = self._monotonic_ms(), hash((host, user))
+        now_ms, key = self._monotonic_ms(), _key(host, user)
         before_ms, at_ms = self._last.pop(key, (0, now_ms))
         delay_ms = least_ms
         if before_ms and now_ms - at_ms < FAILURES_FORGOTTEN_MS:
@@ -42,4 +43,8 @@ class FailureDelays:
 
     def forget(self, host: str, user: str) -> None:
         """Begin anew: the user has logged in from there."""
-        self._last.pop(hash((host, user)), None)
+        self._last.pop(_key(host, user), None)
+
+
+def _key(host: str, user: str) -> int:
+    return hash((origin(host), user))

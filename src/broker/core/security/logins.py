@@ -4,7 +4,7 @@ docs/security/sasl.md describes the settings.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from broker.core.security.sasl.outcome import Mechanism
 from broker.core.security.sasl.plain import Plain
 from broker.core.security.sasl.scram import Scram, ScramIdentity
 from broker.core.security.tokens import Tokens
-from broker.core.security.users import Users
+from broker.core.security.users import Users, with_password
 from broker.core.security.work import LoginWork
 from broker.model.clock import Clock
 from broker.model.config import Config, Values
@@ -80,12 +80,13 @@ def _rules(config: Config, listener: ListenerConfig, sources: Sources) -> LoginR
 
 
 def _mechanism(name: str, values: Values, sources: Sources) -> Mechanism:
-    if name in MECHANISMS:
-        return Scram(MECHANISMS[name], partial(_identity, sources, MECHANISMS[name]), _nonce)
     jaas = values.text_or_none("sasl.jaas.config")
-    line = None if jaas is None else parse_jaas(jaas)
+    users = {} if jaas is None else parse_jaas(jaas).users
+    if name in MECHANISMS:
+        find = partial(_identity, sources, MECHANISMS[name], users)
+        return Scram(MECHANISMS[name], find, _nonce)
     if name == plain.NAME:
-        return Plain({} if line is None else line.users, sources.users.comparison)
+        return Plain(users, sources.users.comparison)
     assert name == oauthbearer.NAME
     return OAuthBearer(_verifier(values, sources.clock))
 
@@ -93,12 +94,16 @@ def _mechanism(name: str, values: Values, sources: Sources) -> Mechanism:
 def _identity(
     sources: Sources,
     mechanism: ScramMechanism,
+    configured: Mapping[str, str],
     user: str,
     is_token: bool,
     now_ms: int,
 ) -> ScramIdentity | Callable[[], ScramIdentity]:
     if not is_token:
-        return sources.users.identity(user, mechanism)
+        identity = sources.users.identity(user, mechanism)
+        if not configured:
+            return identity
+        return partial(with_password, mechanism, identity, configured.get(user))
     tokens = sources.tokens
     found = None if tokens is None else tokens.identity(user, mechanism, now_ms)
     if found is not None:

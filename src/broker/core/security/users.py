@@ -4,7 +4,8 @@
     security/scram/made-up              secret: salts of users that do not exist are made from it
 
 A user that does not exist has a made-up credential, which is the same at every broker and after
-every start, so that nobody learns by logging in who exists.
+every start, so that nobody learns by logging in who exists. One of a listener's configuration has
+the salt and the iterations of the made-up one, and keys that are derived at each login.
 """
 
 import hmac
@@ -216,6 +217,20 @@ def new_credential(
     salt = random_bytes(SALT_BYTES)
     salted = salted_password(mechanism, password, salt, iterations)
     return credential_of(mechanism, salted, salt, iterations)
+
+
+def with_password(
+    mechanism: ScramMechanism, identity: ScramIdentity, password: str | None
+) -> ScramIdentity:
+    """Return an identity with the keys of a configured password, unless it is stored.
+
+    Keys are derived for users that are stored or do not exist, too: the time tells no names.
+    """
+    salt, _, _, iterations = identity.credential
+    salted = salted_password(mechanism, password or "", salt, iterations)
+    if identity.is_known or password is None:
+        return identity
+    return ScramIdentity(identity.user, credential_of(mechanism, salted, salt, iterations))
 
 
 def check_name(user: str) -> None:

@@ -1,4 +1,4 @@
-"""What a certificate (X.509, DER) says that this broker uses: its names and when it expires.
+"""What a certificate or a revocation list (X.509, DER) says that this broker uses.
 
 The names are read here and not taken from `SSLObject.getpeercert()`, which loses how they are
 encoded: a principal must be the name that Java prints, which ACLs written for Kafka have.
@@ -6,6 +6,9 @@ encoded: a principal must be the name that Java prints, which ACLs written for K
     Certificate ::= SEQUENCE { tbsCertificate, ... }
     tbsCertificate ::= SEQUENCE { [0] version?, serial, algorithm, issuer, validity, subject, key,
                                   [1]?, [2]?, [3] extensions? }
+
+    CertificateList ::= SEQUENCE { tbsCertList, ... }
+    tbsCertList ::= SEQUENCE { version?, algorithm, issuer, thisUpdate, nextUpdate?, revoked?, ... }
 """
 
 from collections.abc import Iterator
@@ -15,7 +18,7 @@ from typing import NamedTuple
 from broker.model.errors import Corrupt
 from broker.model.tls_limits import CERTIFICATE_NAME_CHARS_MAX
 
-_SEQUENCE, _SET, _OID, _OCTETS = 0x30, 0x31, 0x06, 0x04
+_SEQUENCE, _SET, _OID, _OCTETS, _INTEGER = 0x30, 0x31, 0x06, 0x04, 0x02
 _UTC_TIME, _GENERALIZED_TIME = 0x17, 0x18
 _VERSION, _EXTENSIONS = 0xA0, 0xA3
 _ALTERNATIVE_NAMES = bytes([0x55, 0x1D, 0x11])
@@ -52,6 +55,13 @@ class Certificate(NamedTuple):
     alternative_names: frozenset[bytes]
 
 
+class RevocationList(NamedTuple):
+    """From when to when a list of revoked certificates counts."""
+
+    issued: datetime
+    expires: datetime | None  # None: it says nothing about the next one
+
+
 class _Element(NamedTuple):
     tag: int
     content: bytes
@@ -60,9 +70,7 @@ class _Element(NamedTuple):
 
 def parse_certificate(der: bytes) -> Certificate:
     """Parse a certificate; Corrupt if it is none, or its subject is longer than is taken."""
-    (certificate,) = _elements(der, 1)
-    tbs = next(_elements(_content(certificate, _SEQUENCE)), None)
-    fields = [] if tbs is None else list(_elements(_content(tbs, _SEQUENCE)))
+    fields = _signed_fields(der)
     if fields and fields[0].tag == _VERSION:
         del fields[0]
     if len(fields) < 6:  # noqa: PLR2004 - up to the key
@@ -74,6 +82,25 @@ def parse_certificate(der: bytes) -> Certificate:
             names = _alternative_names(field.content)
     _, not_after = _elements(_content(validity, _SEQUENCE), 2)
     return Certificate(_name(_content(subject, _SEQUENCE)), _time(not_after), names)
+
+
+def parse_revocation_list(der: bytes) -> RevocationList:
+    """Parse the head of a list; Corrupt if it is none."""
+    fields = _signed_fields(der)
+    if fields and fields[0].tag == _INTEGER:
+        del fields[0]
+    if len(fields) < 3:  # noqa: PLR2004 - up to the time of issue
+        raise Corrupt("a revocation list lacks fields")
+    _, _, issued, *more = fields
+    has_end = bool(more) and more[0].tag in {_UTC_TIME, _GENERALIZED_TIME}
+    return RevocationList(_time(issued), _time(more[0]) if has_end else None)
+
+
+def _signed_fields(der: bytes) -> list[_Element]:
+    """Return the fields of what is signed."""
+    (signed,) = _elements(der, 1)
+    content = next(_elements(_content(signed, _SEQUENCE)), None)
+    return [] if content is None else list(_elements(_content(content, _SEQUENCE)))
 
 
 def _alternative_names(content: bytes) -> frozenset[bytes]:
@@ -138,11 +165,11 @@ def _time(element: _Element) -> datetime:
     if element.tag == _UTC_TIME:  # RFC 5280, 4.1.2.5.1: years 50 to 99 are of the last century
         text = ("19" if text[:2] >= "50" else "20") + text
     elif element.tag != _GENERALIZED_TIME:
-        raise Corrupt("a certificate has no time of its end")
+        raise Corrupt("a certificate or a revocation list lacks a time")
     try:
         return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
     except ValueError:
-        raise Corrupt(f"a certificate ends at {text!r}") from None
+        raise Corrupt(f"a certificate or a revocation list has the time {text!r}") from None
 
 
 def _content(element: _Element, tag: int) -> bytes:

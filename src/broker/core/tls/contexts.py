@@ -5,7 +5,14 @@ import ssl
 from typing import NamedTuple
 
 from broker.core.tls.certificates import Certificate
-from broker.core.tls.stores import KeyStore, TrustStore, read_key_store, read_trust_store
+from broker.core.tls.stores import (
+    KeyStore,
+    RevocationLists,
+    TrustStore,
+    read_key_store,
+    read_revocation_lists,
+    read_trust_store,
+)
 from broker.model.config import Values
 from broker.model.errors import ConfigError
 from broker.model.tls_limits import TLS_CERTIFICATES_BYTES_MAX
@@ -29,6 +36,7 @@ class Secured(NamedTuple):
     of_clients: ssl.SSLContext  # of accepted connections
     to_brokers: ssl.SSLContext | None  # of those that this broker opens; None: it opens none
     keys: KeyStore
+    revoked: RevocationLists | None
 
     @property
     def certificate(self) -> Certificate:
@@ -48,34 +56,42 @@ def secured(
         is_of_brokers: whether brokers reach each other over the listener.
     """
     keys, trust = read_key_store(settings, where), read_trust_store(settings, where)
+    revoked = read_revocation_lists(settings, where)
     if trust is None and client_auth != "none":
         raise ConfigError(
             f"{where}: ssl.client.auth={client_auth} needs the authorities of the clients'"
             " certificates: set ssl.truststore.location"
         )
-    of_clients = _context(ssl.PROTOCOL_TLS_SERVER, settings, where, keys, trust)
+    of_clients = _context(ssl.PROTOCOL_TLS_SERVER, settings, where, keys, trust, revoked)
     of_clients.verify_mode = _CLIENT_AUTH[client_auth]
     if client_auth != "none":
         _limit_certificates(of_clients, where)
     if not is_of_brokers:
-        return Secured(of_clients, None, keys)
+        return Secured(of_clients, None, keys, revoked)
     if trust is None:
         raise ConfigError(
             f"{where}: brokers check each other's certificates: set ssl.truststore.location"
         )
-    to_brokers = _context(ssl.PROTOCOL_TLS_CLIENT, settings, where, keys, trust)
+    to_brokers = _context(ssl.PROTOCOL_TLS_CLIENT, settings, where, keys, trust, revoked)
     to_brokers.check_hostname = settings.text("ssl.endpoint.identification.algorithm") == "https"
-    return Secured(of_clients, to_brokers, keys)
+    return Secured(of_clients, to_brokers, keys, revoked)
 
 
 def _context(
-    kind: int, settings: Values, where: str, keys: KeyStore, trust: TrustStore | None
+    kind: int,
+    settings: Values,
+    where: str,
+    keys: KeyStore,
+    trust: TrustStore | None,
+    revoked: RevocationLists | None,
 ) -> ssl.SSLContext:
     context = ssl.SSLContext(kind)
     _restrict(context, settings, where)
     keys.load_into(context)
     if trust is not None:
         trust.load_into(context)
+    if revoked is not None:
+        revoked.load_into(context)
     return context
 
 

@@ -1,27 +1,37 @@
-"""Key stores and trust stores: PEM or PKCS12, in a file or in the configuration itself.
+"""Key stores, trust stores and revocation lists, in a file or in the configuration itself.
 
-Java's keytool has written PKCS12 since Java 9, and Java reads such a store as one of type JKS, too,
-which is Kafka's default: unless a store is said to be PKCS12, its first bytes tell what it is.
-A store is read as a whole, once: what is checked is what OpenSSL gets, whatever happens to the file
-meanwhile. OpenSSL takes keys from files only, so it is given one that has no name (memfd).
+Stores are PEM or PKCS12. Java's keytool has written PKCS12 since Java 9, and Java reads such a
+store as one of type JKS, too, which is Kafka's default: unless a store is said to be PKCS12, its
+first bytes tell what it is. A store is read as a whole, once: what is checked is what OpenSSL gets,
+whatever happens to the file meanwhile. OpenSSL takes keys from files only, so it is given one that
+has no name (memfd).
 """
 
 import os
 import re
 import ssl
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.core.tls.certificates import Certificate, parse_certificate
+from broker.core.tls.certificates import (
+    Certificate,
+    RevocationList,
+    parse_certificate,
+    parse_revocation_list,
+)
 from broker.model.config import Values
 from broker.model.errors import CodecError, ConfigError
 from broker.model.secret_file import read_certificate_file, read_secret_file
 
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_REVOKED = re.compile(r"-----BEGIN X509 CRL-----(.+?)-----END X509 CRL-----", re.DOTALL)
 _DER_SEQUENCE = b"\x30"  # a PKCS12 store begins with it, and no PEM file
 _JKS = b"\xfe\xed\xfe\xed"
+_TENTH = 10
 _KEY = re.compile(r"-----BEGIN (?:[A-Z]+ )?(?:ENCRYPTED )?PRIVATE KEY-----")
 
 
@@ -60,6 +70,39 @@ class TrustStore(NamedTuple):
             raise ConfigError(f"{self.origin}: not certificates: {_reason(error)}") from None
 
 
+class RevocationLists(NamedTuple):
+    """Lists of revoked certificates, as PEM."""
+
+    origin: str
+    location: str
+    pem: str
+    heads: tuple[RevocationList, ...]
+
+    def renewal_due(self, now: datetime) -> datetime | None:
+        """Return when the first list ends that has a tenth of its time left, or less."""
+        return min(
+            (
+                each.expires
+                for each in self.heads
+                if each.expires is not None
+                and (each.expires - now) * _TENTH < each.expires - each.issued
+            ),
+            default=None,
+        )
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Let a context refuse what they name, and what no list in force is about.
+
+        ConfigError if one is damaged.
+        """
+        try:
+            with _nameless(self.pem) as path:
+                context.load_verify_locations(path)
+        except (ssl.SSLError, OSError) as error:
+            raise ConfigError(f"{self.origin}: not revocation lists: {_reason(error)}") from None
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
+
+
 def read_key_store(settings: Values, where: str) -> KeyStore:
     """Read the key store that settings name; `where` is what they are of, for messages."""
     location = settings.text_or_none("ssl.keystore.location")
@@ -94,6 +137,24 @@ def read_trust_store(settings: Values, where: str) -> TrustStore | None:
     given = settings.text_or_none("ssl.truststore.certificates")
     origin = f"{where}: ssl.truststore.certificates"
     return None if given is None else _trust_store(origin, _lines(given))
+
+
+def read_revocation_lists(settings: Values, where: str) -> RevocationLists | None:
+    """Read the revocation lists that settings name; None: they name none."""
+    location = settings.text_or_none("polylog.ssl.crl.location")
+    if location is None:
+        return None
+    origin = f"{where}: polylog.ssl.crl.location={location}"
+    data = read_certificate_file(Path(location), f"{where}: polylog.ssl.crl.location")
+    found = [*_REVOKED.finditer(_text(data, origin))]
+    if not found:
+        raise ConfigError(f"{origin}: there is no revocation list in it (PEM)")
+    try:
+        heads = tuple(parse_revocation_list(b64decode(each[1])) for each in found)
+    except (CodecError, ValueError) as error:
+        raise ConfigError(f"{origin}: a revocation list is damaged: {error}") from None
+    # Not the whole file: certificates in it would be trusted.
+    return RevocationLists(origin, location, "".join(f"{each.group()}\n" for each in found), heads)
 
 
 def _is_pkcs12(kind: str, data: bytes, origin: str) -> bool:

@@ -170,7 +170,7 @@ class Deletions:
             except StorageError as error:
                 _log.warning("folders of a deleted topic stay: error=%s", error)
             else:
-                if removal.topic is not None:
+                if removal.topic is not None and self._folders.is_complete:
                     await self._record(removal, removal.topic)
 
     async def _record(self, removal: _Removal, topic: DeletedTopic) -> None:

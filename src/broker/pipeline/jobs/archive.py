@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.client.fetch import Range
 from broker.client.metadata import Cluster, Topic
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
-from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.report import Report
 from broker.pipeline.jobs.archive_files import COLUMNS, ArchivedFile, FileWriter
 from broker.pipeline.jobs.archive_tables import Table, open_table
 from broker.pipeline.jobs.rows import ArchivedPartition
 from broker.pipeline.limits import ARCHIVE_COMMIT_RECORDS, ARCHIVE_FILE_BYTES, ARCHIVE_TASK_RECORDS
+from broker.pipeline.reaching import cluster_of
 from broker.pipeline.source.planning import limited, split
 from broker.pipeline.source.topics import DataLoss
 
@@ -48,6 +48,7 @@ class ArchiveOptions(NamedTuple):
         fails_on_data_loss: whether it is an error if records were deleted before they were
             archived.
         security: TLS and the login; None: neither.
+        timeout_seconds: how long an answer is waited for; None: as long as clients do.
     """
 
     bootstrap: str
@@ -59,6 +60,7 @@ class ArchiveOptions(NamedTuple):
     commit_records: int = ARCHIVE_COMMIT_RECORDS
     fails_on_data_loss: bool = True
     security: "SecuritySettings | None" = None
+    timeout_seconds: float | None = None
 
 
 def archive(
@@ -81,7 +83,7 @@ def archive(
     """
     clock = clock or SystemClock()
     started_ms = clock.monotonic_ms()
-    cluster = Cluster(parse_addresses(options.bootstrap), security=options.security)
+    cluster = cluster_of(options.bootstrap, options.security, options.timeout_seconds)
     topic = cluster.topics([options.topic])[options.topic]
     table = open_table(options.folder, options.table_format, topic)
     starts = _start_offsets(cluster, topic, table, fails=options.fails_on_data_loss)
@@ -166,15 +168,14 @@ def _write(
     spark: "SparkSession", options: ArchiveOptions, table: Table, ranges: list[Range]
 ) -> list[ArchivedFile]:
     """Write each range in a task."""
-    folder = table.staging(uuid.uuid4().hex)
-    bootstrap, file_bytes = parse_addresses(options.bootstrap), options.file_bytes
-    security = options.security
+    folder, file_bytes = table.staging(uuid.uuid4().hex), options.file_bytes
+    brokers = options.bootstrap, options.security, options.timeout_seconds
 
     def write(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 writer = FileWriter(folder, file_bytes)
-                yield writer.write(Cluster(bootstrap, security=security), ranges[number])
+                yield writer.write(cluster_of(*brokers), ranges[number])
 
     count = len(ranges)
     if not count:

@@ -19,15 +19,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.client.metadata import Cluster
 from broker.codec.packages import import_optional
-from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
 from broker.model.report import Report
 from broker.pipeline.jobs.rows import Deduplicated
 from broker.pipeline.limits import DEDUPE_BATCH_RECORDS
-from broker.pipeline.options import options_of
+from broker.pipeline.reaching import cluster_of, options_of
 from broker.pipeline.schema import ORIGINAL_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -54,6 +52,7 @@ class DedupeOptions(NamedTuple):
         checkpoint: a folder for the state of the run.
         batch_records: the number of offsets in a batch.
         security: TLS and the login; None: neither.
+        timeout_seconds: how long an answer is waited for; None: as long as clients do.
     """
 
     bootstrap: str
@@ -64,6 +63,7 @@ class DedupeOptions(NamedTuple):
     checkpoint: Path
     batch_records: int = DEDUPE_BATCH_RECORDS
     security: "SecuritySettings | None" = None
+    timeout_seconds: float | None = None
 
 
 def dedupe(
@@ -88,7 +88,7 @@ def dedupe(
     identity = identity_of(options.by)
     if options.source == options.target:
         raise ConfigError(f"topic {options.source!r} cannot be its own target: name another topic")
-    cluster = Cluster(parse_addresses(options.bootstrap), security=options.security)
+    cluster = cluster_of(options.bootstrap, options.security, options.timeout_seconds)
     topics = cluster.topics([options.source, options.target])
     keeps = len(topics[options.source].partitions) <= len(topics[options.target].partitions)
     written: list[int] = []  # the records of each batch
@@ -146,13 +146,12 @@ def identity_of(by: str) -> str:
 def _stream(spark: "SparkSession", options: DedupeOptions) -> "DataFrame":
     return (
         spark.readStream.format("polylog")
-        .option("kafka.bootstrap.servers", options.bootstrap)
+        .options(**options_of(options.bootstrap, options.security, options.timeout_seconds))
         .option("subscribe", options.source)
         .option("startingOffsets", "earliest")
         .option("includeHeaders", "true")
         .option("kafka.isolation.level", "read_committed")
         .option("maxOffsetsPerTrigger", str(options.batch_records))
-        .options(**options_of(options.security))
         .load()
         .selectExpr("* EXCEPT (timestamp)", ORIGINAL_TIMESTAMP)
     )
@@ -194,13 +193,12 @@ def _start(
             ordered.select(*columns)
             .write.format("polylog")
             .mode("append")
-            .option("kafka.bootstrap.servers", options.bootstrap)
+            .options(**options_of(options.bootstrap, options.security, options.timeout_seconds))
             .option("topic", options.target)
             .option("delivery", "exactly-once")
             .option("writeId", f"dedupe-{query_id}")
             .option("writeBatch", str(batch_id))
             .option("tasks", str(tasks))
-            .options(**options_of(options.security))
             .save()
         )
         count(batch_id, kept.count())

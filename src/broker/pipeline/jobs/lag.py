@@ -16,11 +16,11 @@ from broker.client.lag import existing, seconds_behind
 from broker.client.metadata import Cluster, Partition, Topic
 from broker.client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
 from broker.codec.packages import import_optional
-from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
 from broker.model.report import Report
 from broker.pipeline.jobs.rows import PartitionLag
+from broker.pipeline.reaching import cluster_of
 
 if TYPE_CHECKING:
     from broker.client.security import SecuritySettings
@@ -41,6 +41,7 @@ def lag(
     broker: str,
     *,
     security: "SecuritySettings | None" = None,
+    timeout_seconds: float | None = None,
     groups: Sequence[str] = (),
     window_seconds: float = 60.0,
     clock: Clock | None = None,
@@ -50,6 +51,7 @@ def lag(
     Args:
         broker: HOST:PORT, or several separated by commas.
         security: TLS and the login; None: neither.
+        timeout_seconds: how long an answer is waited for; None: as long as clients do.
         groups: by name; empty: all that have committed offsets.
         window_seconds: the window of the rate.
         clock: the current time, with which timestamps of records are compared.
@@ -62,7 +64,7 @@ def lag(
     if not window_seconds > 0:
         raise ConfigError(f"{window_seconds} seconds, expected a window above 0")
     now_ms = (clock or SystemClock()).wall_ms()
-    cluster = Cluster(parse_addresses(broker), security=security)
+    cluster = cluster_of(broker, security, timeout_seconds)
     topics = cluster.existing_topics()
     committed = {
         group: existing(committed_offsets(cluster, group), topics)

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.client.metadata import Cluster
 from broker.codec.packages import import_optional
-from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError, ErrorCode, RequestError
 from broker.model.report import Report
 from broker.pipeline.jobs.archive_tables import open_table
 from broker.pipeline.jobs.rows import ReplayedPartition
 from broker.pipeline.limits import REPLAY_SLICE_RECORDS, REPLAY_SLICE_SECONDS
-from broker.pipeline.options import options_of
+from broker.pipeline.reaching import cluster_of, options_of
 from broker.pipeline.schema import ORIGINAL_TIMESTAMP
 from broker.pipeline.sink.marker_topic import MarkerTopic
 from broker.pipeline.sink.options import SinkOptions
@@ -51,6 +50,7 @@ class ReplayOptions(NamedTuple):
         replay_id: the id; None: computed from the fields above.
         slice_records: the number of offsets of a partition in one transaction.
         security: TLS and the login; None: neither.
+        timeout_seconds: how long an answer is waited for; None: as long as clients do.
     """
 
     folder: Path
@@ -63,6 +63,7 @@ class ReplayOptions(NamedTuple):
     replay_id: str | None = None
     slice_records: int = REPLAY_SLICE_RECORDS
     security: "SecuritySettings | None" = None
+    timeout_seconds: float | None = None
 
 
 class _Part(NamedTuple):
@@ -96,7 +97,7 @@ def replay(
     started_ms = clock.monotonic_ms()
     records = _records(spark, options)
     parts = _parts(records)
-    cluster = Cluster(parse_addresses(options.bootstrap), security=options.security)
+    cluster = cluster_of(options.bootstrap, options.security, options.timeout_seconds)
     there = len(cluster.topics([options.topic])[options.topic].partitions)
     if options.keeps_partitions and any(each.partition >= there for each in parts):
         raise ConfigError(
@@ -185,10 +186,9 @@ def _first_slice(cluster: Cluster, options: ReplayOptions, replay_id: str, first
 
 def _sink_options(options: ReplayOptions) -> dict[str, str]:
     return {
-        "kafka.bootstrap.servers": options.bootstrap,
+        **options_of(options.bootstrap, options.security, options.timeout_seconds),
         "topic": options.topic,
         "delivery": "exactly-once",
-        **options_of(options.security),
     }
 
 

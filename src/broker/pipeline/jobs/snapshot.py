@@ -29,12 +29,12 @@ from broker._native.kernel import file_ops
 from broker.client.metadata import Cluster, Topic
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
 from broker.codec import xxh3_64_column
-from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError, Corrupt, SegmentGone, SnapshotFailed, StorageError
 from broker.model.limits import CLIENT_RETRY_SECONDS, SNAPSHOT_TRIES
 from broker.model.report import Report
 from broker.pipeline.jobs.rows import SnapshotPartition
+from broker.pipeline.reaching import cluster_of
 from broker.pipeline.segments import manifest
 from broker.pipeline.segments.manifest import Manifest, PartitionEntry, SegmentEntry
 from broker.segments import Segment, text_files
@@ -66,6 +66,7 @@ def create(  # noqa: PLR0913 - what a snapshot is of
     *,
     topics: Sequence[str] = (),
     security: "SecuritySettings | None" = None,
+    timeout_seconds: float | None = None,
     progress: Callable[[str], None] = lambda _: None,
     clock: Clock | None = None,
 ) -> Report:
@@ -77,6 +78,7 @@ def create(  # noqa: PLR0913 - what a snapshot is of
         broker: its HOST:PORT.
         topics: by name; empty: all but the internal ones.
         security: TLS and the login; None: neither.
+        timeout_seconds: how long an answer is waited for; None: as long as clients do.
         progress: called with lines about the progress.
         clock: the time of the snapshot.
 
@@ -90,7 +92,7 @@ def create(  # noqa: PLR0913 - what a snapshot is of
         raise ConfigError(f"{folder} exists and is not empty: name a new folder")
     if not data_dir.is_dir():
         raise ConfigError(f"{data_dir} is not a folder: give the broker's data directory")
-    cluster = Cluster(parse_addresses(broker), security=security)
+    cluster = cluster_of(broker, security, timeout_seconds)
     found = cluster.topics(topics) if topics else cluster.existing_topics()
     wanted = [each for each in found.values() if topics or not each.is_internal]
     epochs = {

@@ -47,6 +47,7 @@ class SinkOptions(NamedTuple):
     batch_bytes_max: int  # kafka.max.request.size
     transaction_ms: int  # kafka.transaction.timeout.ms
     give_up_ms: int  # kafka.delivery.timeout.ms
+    answer_ms: int | None  # kafka.request.timeout.ms
     ignores_extra_columns: bool  # extraColumns
     tunes_worker: bool  # tuneWorkers
     rows_per_second: int | None  # maxRowsPerSecondPerTask
@@ -78,6 +79,7 @@ class SinkOptions(NamedTuple):
             batch_bytes_max=given["kafka.max.request.size"],
             transaction_ms=given["kafka.transaction.timeout.ms"],
             give_up_ms=given["kafka.delivery.timeout.ms"],
+            answer_ms=given["kafka.request.timeout.ms"],
             ignores_extra_columns=given["extraColumns"] == "ignore",
             tunes_worker=given["tuneWorkers"],
             rows_per_second=given["maxRowsPerSecondPerTask"],
@@ -90,5 +92,6 @@ class SinkOptions(NamedTuple):
             self.bootstrap,
             client_id=self.client_id,
             give_up_seconds=seconds,
+            answer_seconds=self.answer_ms / 1000 if self.answer_ms else None,
             security=self.security,
         )

@@ -49,6 +49,7 @@ class Settings:
     security: SecuritySettings | None
     client_id: str
     give_up_seconds: float
+    answer_seconds: float | None
     is_committed: bool
     chunk_bytes: int
     topics: tuple[str, ...] | None
@@ -74,6 +75,7 @@ class Settings:
             self.bootstrap,
             client_id=self.client_id,
             give_up_seconds=self.give_up_seconds,
+            answer_seconds=self.answer_seconds,
             security=self.security,
         )
 
@@ -101,12 +103,14 @@ def settings_of(given: Mapping[str, str], use: Use) -> Settings:
     if _has(ending, EARLIEST):
         raise ConfigError("option endingOffsets: a batch cannot end at earliest (-2)")
     timeout_ms = values["kafka.default.api.timeout.ms"]
+    answer_ms = values["kafka.request.timeout.ms"]
     prefix = values["keyPrefix"]
     return Settings(
         bootstrap=_bootstrap(values["kafka.bootstrap.servers"]),
         security=security_of(values),
         client_id=values["kafka.client.id"],
         give_up_seconds=timeout_ms / 1000 if timeout_ms else CLIENT_GIVE_UP_SECONDS,
+        answer_seconds=answer_ms / 1000 if answer_ms else None,
         is_committed=values["kafka.isolation.level"] == "read_committed",
         chunk_bytes=_chunk_bytes(values),
         topics=values["subscribe"],

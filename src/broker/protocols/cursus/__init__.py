@@ -5,7 +5,3 @@ the commands, `handlers` serve them, and `errors` maps errors to Cursus's codes.
 and decoded by src/_native/protocols/cursus/batch.pyx. Its originals are a document, clients and a
 broker, which differ; what this package does where they do is in docs/protocols/cursus.md.
 """
-
-from broker.protocols.cursus.dispatch import Cursus
-
-PROTOCOL = Cursus

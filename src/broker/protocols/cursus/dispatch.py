@@ -86,7 +86,10 @@ class Cursus(WireProtocol):
             streams.forget_topic(name)
 
         return Additions(
-            services=(streams,), topic_deleted=topic_deleted, derived_state=(producers, streams)
+            services=(streams,),
+            topic_deleted=topic_deleted,
+            derived_state=(producers, streams),
+            moving_state=(streams,),
         )
 
     def handle(
@@ -202,3 +205,6 @@ async def _relayed(request: Request, elsewhere: ElsewhereError) -> Immediate:
 def _refused(refusal: RefusedError, connection: ConnectionState) -> Immediate:
     text = encoded(refusal.text(is_structured=connection.has_structured_errors))
     return Answer(text, is_last=True) if refusal.is_last else text
+
+
+PROTOCOL = Cursus

@@ -8,9 +8,3 @@
 The connection is closed after one response. To add a page, add a file with its function and a row
 to the table.
 """
-
-from broker.protocols.http.dispatch import Http
-
-__all__ = ["PROTOCOL"]
-
-PROTOCOL = Http

@@ -138,6 +138,7 @@ def _answer(content: Content, *headers: str, has_body: bool = True) -> Answer:
         f"Content-Type: {content.kind}",
         f"Content-Length: {size}",
         "Cache-Control: no-store",
+        "X-Content-Type-Options: nosniff",  # names of clients are in pages, and may look like HTML
         "Connection: close",
         *headers,
     ]
@@ -149,3 +150,6 @@ def _answer(content: Content, *headers: str, has_body: bool = True) -> Answer:
     if size <= HTTP_JOINED_BYTES_MAX:
         return Answer(b"".join((head, *body.parts)), is_last=True)
     return Answer(None, is_last=True, stream=PageStream(head, body))
+
+
+PROTOCOL = Http

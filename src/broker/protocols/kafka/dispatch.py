@@ -217,3 +217,6 @@ def _unsupported(operation: int, version: int, session: Session) -> Immediate:
         raise PeerError(f"API key {operation} version {version} is not supported")
     fields = api_versions.unsupported(table.advertised())
     return schema.response(operation).encode(0, fields, _errors(operation, session))
+
+
+PROTOCOL = Kafka

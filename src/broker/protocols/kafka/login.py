@@ -12,7 +12,8 @@ async def take_message(session: Session, message: bytes) -> Challenge | LoggedIn
     logins = broker.security.logins
     assert login is not None
     assert logins is not None
-    outcome = await logins.work.outcome(login.respond(message, broker.clock.wall_ms()))
+    step = login.respond(message, broker.clock.wall_ms())
+    outcome = await logins.work.outcome(step, session.client_host)
     concluded = login.conclude(outcome, broker.clock.wall_ms())
     if isinstance(concluded, LoggedIn) and not authentication.succeeded(
         session, "kafka", login.mechanism, concluded.principal

@@ -50,7 +50,8 @@ async def append_all(
         else:
             cost += len(batch.records)
             try:
-                outcomes[place] = await _append(request, session, batch)
+                written = outcomes[place] = await _append(request, session, batch)
+                session.has_written(written.log, written.appended.end_offset)
             except RequestError as error:
                 places = tuple(error.places) if isinstance(error, KeylessRecordsError) else ()
                 outcomes[place] = Refused(error.code, error.message, places)

@@ -54,17 +54,14 @@ class Refused(NamedTuple):
 Outcomes: TypeAlias = Mapping[Place, Written | Refused]
 
 
-async def all_written(outcomes: Outcomes, budget: StepBudget) -> list[tuple[Log, int]]:
-    """Return the end offset of each batch; an error raises PeerError, to close the connection."""
-    written = []
+async def check_written(outcomes: Outcomes, budget: StepBudget) -> None:
+    """Raise PeerError, to close the connection, if a batch is not written."""
     for place, outcome in outcomes.items():
         if isinstance(outcome, Refused):
             error = RequestError(outcome.code, outcome.message)
             text = f"Produce with acks=0 to {place.name!r}-{place.partition} refused: {error}"
             raise PeerError(text)
-        written.append((outcome.log, outcome.appended.end_offset))
         await budget.spend(PRODUCE_NAME_BYTES)
-    return written
 
 
 async def build(

@@ -1,5 +1,1 @@
 """RustLog's protocol in its binary and its JSON form; README.md describes the modules."""
-
-from broker.protocols.rustlog.dispatch import RustLog
-
-PROTOCOL = RustLog

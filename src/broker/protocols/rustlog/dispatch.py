@@ -178,3 +178,6 @@ def _bad_frame(size: int) -> RefusalError:
     if size == 0:
         return RefusalError(Failure.EMPTY_FRAME)
     return RefusalError(Failure.LONG_FRAME, size=size, size_max=RUSTLOG_FRAME_BYTES_MAX)
+
+
+PROTOCOL = RustLog

@@ -7,9 +7,3 @@
 errors to V1's codes and texts. The behaviour of each command, and where it differs from the
 original server, is in docs/protocols/v1.md.
 """
-
-from broker.protocols.v1.dispatch import STORAGE_FAILURE, V1
-
-__all__ = ["PROTOCOL", "STORAGE_FAILURE"]
-
-PROTOCOL = V1

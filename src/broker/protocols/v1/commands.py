@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from broker.core.access import Need
-from broker.core.logs.log import Log
 from broker.core.session import Session
 from broker.protocols.v1.brokers import Brokers
 from broker.protocols.v1.errors import Refusal, bad_request
@@ -43,7 +42,6 @@ class Request(NamedTuple):
     session: Session
     roles: Roles
     brokers: Brokers
-    written: list[tuple[Log, int]]  # as in Answer
 
 
 Payload: TypeAlias = str | list[bytes]  # a list is concatenated; each element may be large

@@ -11,7 +11,7 @@ from broker.core.session import Session
 from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
 from broker.model.limits import V1_BROKERS_MAX, V1_FOLLOWERS_MAX
-from broker.protocols.base import Additions, Answer, Immediate, Reply, SmallFiles, WireProtocol
+from broker.protocols.base import Additions, Immediate, Reply, SmallFiles, WireProtocol
 from broker.protocols.v1 import errors
 from broker.protocols.v1.brokers import Brokers
 from broker.protocols.v1.commands import (
@@ -42,7 +42,6 @@ class V1(WireProtocol):
 
     __slots__ = ("_brokers", "_roles")
     name = "v1"
-    import_command = "broker.protocols.v1.importing.command"
 
     def __init__(self) -> None:
         """Start without roles or registered brokers."""
@@ -88,7 +87,7 @@ class V1(WireProtocol):
         if len(envelope.args) not in command.arg_counts:
             refused = wrong_count(envelope.command, command)
             return error_line(envelope.correlation_id, refused.refusal)
-        request = Request(envelope.args, session, self._roles, self._brokers, [])
+        request = Request(envelope.args, session, self._roles, self._brokers)
         return _answer(envelope, command, request, body)
 
 
@@ -99,10 +98,9 @@ async def _answer(envelope: Envelope, command: Command, request: Request, line: 
         access.begin(request.session, "v1", envelope.command)
         access.check_needs(request.session, command.needs, request.args)
         try:
-            answer = ok_line(envelope.correlation_id, await command.handle(request))
+            return ok_line(envelope.correlation_id, await command.handle(request))
         except ElsewhereError as elsewhere:
             return await forwarded(request.session, elsewhere, line)
-        return Answer(answer, written=request.written) if request.written else answer
     except RefusedError as error:
         refusal = error.refusal
     except RequestError as error:
@@ -114,3 +112,6 @@ async def _answer(envelope: Envelope, command: Command, request: Request, line: 
         _log.exception("command failed: command=%s", envelope.command)
         raise PeerError(f"{envelope.command} failed in the broker") from error
     return error_line(envelope.correlation_id, refusal)
+
+
+PROTOCOL = V1

@@ -27,6 +27,7 @@ from broker.core.health import Health
 from broker.core.health import Membership as State
 from broker.core.links import Links
 from broker.core.logs.log import TransactionalLog
+from broker.core.metrics.remote_ends import RemoteEnds
 from broker.core.partition_changes import PartitionChanges
 from broker.core.peers import Peers
 from broker.core.remote_appends import RemoteAppends
@@ -43,7 +44,7 @@ from broker.core.transactions.records import TopicPartition
 from broker.core.transactions.remote_admission import RemoteAdmission
 from broker.core.transactions.remote_markers import RemoteMarkers
 from broker.model.address import Address
-from broker.model.clock import SystemClock, monotonic_ns
+from broker.model.clock import Clock, SystemClock, monotonic_ns
 from broker.model.config import Config, inter_broker_listener
 from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import FORWARDING_CONNECTIONS_MAX
@@ -186,6 +187,10 @@ class Cluster:
     def remote_appends(self) -> RemoteAppends:
         """Return what appends records of this broker to what others lead."""
         return RemoteAppends(self.view.leader_of, self._writing)
+
+    def remote_ends(self, clock: Clock) -> RemoteEnds:
+        """Return what looks up ends of partitions that others lead."""
+        return RemoteEnds(self._broker_id, self.view.leader_of, self._asking, clock)
 
     def _brokers_changed(self, delta: Delta) -> None:
         if delta.brokers:

@@ -71,6 +71,14 @@ class Intactness(Service):
         self._losses = self._intact.losses
         self._membership.set_intact_since(self._intact.since)
 
+    @property
+    def _registered(self) -> int:
+        """Since when the directory is intact, by its registration.
+
+        Later than by its file, if it was put back in the place of another one.
+        """
+        return self._membership.intact_since
+
     async def _look(self) -> None:
         if self._intact.losses != self._losses:
             _log.error(
@@ -79,8 +87,8 @@ class Intactness(Service):
             )
             self._begin()
             await self._member.rejoin()
-        elif self._member.epoch != NO_EPOCH and self._intact.since == NO_EPOCH:
-            write = partial(self._intact.registered, self._member.epoch, self._losses)
+        elif self._member.epoch != NO_EPOCH and self._intact.since != self._registered:
+            write = partial(self._intact.registered, self._registered, self._losses)
             try:
                 await self._io_thread.run(write)
             except StorageError as error:

@@ -187,8 +187,10 @@ def _tls(config: Config) -> ssl.SSLContext | None:
         return None
     if certificate is not None:
         check_secret_file(Path(certificate), "polylog.metadata.tls.certificate.file")
+    from broker.client.secured import checking_context  # noqa: PLC0415 - most stores have no TLS
+
     try:
-        context = ssl.create_default_context(cafile=authority)
+        context = checking_context(authority)
         if certificate is not None:
             context.load_cert_chain(certificate)
     except (OSError, ssl.SSLError) as error:

@@ -6,6 +6,8 @@ fetcher does so natively, until it has an event:
     the leader's log has another history   the log is truncated to where both are the same
     the leader's log begins after its end  the log is begun anew there; also when the log is empty
                                            and begins after the leader's end
+    its records are of an earlier epoch    the epoch in which this broker has led without a record,
+    than that of an empty log              after its log was begun anew, is forgotten
     the leader or the log refuses          it is tried again in a while, or when the image changes
 
 A log is truncated by a thread, while it is held: nobody copies or uses it.
@@ -322,9 +324,11 @@ class Replicating(Service):
                 *(log.topic, log.partition, leader, log.log_end_offset, first),
             )
             self._cut(item, log, self._cutting.begin_anew, first)
+        elif kind is ReplicaEvent.CORRUPT and has_epoch_without_records(log):
+            self._cut(item, log, self._cutting.truncate, log.log_end_offset)
         else:
             failures = self._plan.failed(item, self._node.clock.monotonic_ms())
-            is_first = failures == 1 and kind is ReplicaEvent.CORRUPT
+            is_first = failures == 1 and kind in {ReplicaEvent.CORRUPT, ReplicaEvent.GAP}
             _log.log(
                 logging.WARNING
                 if is_first or failures % _FAILURES_PER_LINE == 0
@@ -333,7 +337,7 @@ class Replicating(Service):
                 " number=%d failures=%d",
                 *(log.topic, log.partition, leader, kind.value, first, failures),
             )
-            if is_first and 0 < log.log_start_offset == log.log_end_offset:
+            if failures == 1 and kind is ReplicaEvent.GAP and _is_emptied(log):
                 # It was begun at a log start within a batch (by a recovery that has found nothing
                 # else), and copies are of whole batches. The leader says where they begin.
                 self._cut(item, log, self._cutting.begin_anew, 0)
@@ -403,12 +407,26 @@ class Replicating(Service):
                 self._something.set()
 
 
-def must_begin_at(log: CopiedLog, leader_start: int) -> bool:
-    """Return whether a log that ends outside of its leader's begins anew at that one's start.
+def has_epoch_without_records(log: CopiedLog) -> bool:
+    """Return whether an empty log has an epoch: that of this broker as the leader.
 
+    It asked without an epoch (native replication/fetcher), so the leader could not tell that it has
+    records of earlier ones there.
+    """
+    return _is_emptied(log) and log.leader_epoch > 0
+
+
+def _is_emptied(log: CopiedLog) -> bool:
+    return 0 < log.log_start_offset == log.log_end_offset
+
+
+def must_begin_at(log: CopiedLog, leader_start: int) -> bool:
+    """Return whether a log that its leader has nothing for begins anew at that one's start.
+
+    One that ends exactly there cannot be compared: the leader has deleted all of its last epoch.
     One without records may also have begun after the leader's end: an unclean election has made a
     leader of a broker that has less than the one it was begun anew for.
     """
     if log.log_start_offset == log.log_end_offset:
         return 0 <= leader_start != log.log_end_offset
-    return leader_start > log.log_end_offset
+    return leader_start >= log.log_end_offset

@@ -3,13 +3,12 @@
 import asyncio
 import json
 import logging
-import sys
 from importlib.util import find_spec
 from typing import Any, Final, cast
 
 from broker.core.metrics.counters import Bounded
 from broker.core.metrics.pages import Pages
-from broker.core.scheduling.child import environment
+from broker.core.scheduling import child
 from broker.core.service import Service
 from broker.model import otlp_limits as limits
 from broker.model.clock import Clock
@@ -75,26 +74,19 @@ class OtlpExport(Service):
                     self._sent()
                 except _FailedError as error:
                     self._failed(str(error))
-                except (OSError, RuntimeError, TimeoutError) as error:
-                    # RuntimeError: of uvloop, for a pipe that is closed.
+                except (OSError, RuntimeError, ValueError, TimeoutError) as error:
+                    # RuntimeError: of uvloop, for a pipe that is closed. ValueError: no report.
                     self._failed(f"the process does not work: {error!r}")
-                    await _end(process)
-                    process = None
+                    if process is not None:
+                        await child.end(process)
+                        process = None
                 await asyncio.sleep(max(due - loop.time(), 0))
         finally:
-            await _end(process)
+            if process is not None:
+                await child.end(process)
 
     async def _start(self) -> asyncio.subprocess.Process:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            _MODULE,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            limit=limits.OTLP_REPORT_BYTES_MAX,
-            env=environment(),
-            start_new_session=True,  # Ctrl-C reaches only the broker, which then ends this process
-        )
+        process = await child.start(_MODULE, limits.OTLP_REPORT_BYTES_MAX)
         assert process.stdin is not None
         process.stdin.write(json.dumps(self._settings).encode() + b"\n")
         return process
@@ -154,13 +146,3 @@ def _is_installed() -> bool:
         return find_spec(_EXPORTER) is not None
     except ModuleNotFoundError:
         return False
-
-
-async def _end(process: asyncio.subprocess.Process | None) -> None:
-    if process is None:
-        return
-    if process.returncode is None:
-        process.kill()
-    assert process.stdin is not None
-    process.stdin.close()
-    await process.wait()

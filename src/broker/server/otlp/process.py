@@ -36,6 +36,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from broker.core.metrics import registry
 from broker.core.metrics.registry import Kind
+from broker.model.otlp_limits import OTLP_REASON_CHARS_MAX
 from broker.server.otlp.points import Distribution, Point, points_of
 
 HEAD: Final = struct.Struct(">QQ")
@@ -68,8 +69,8 @@ class _Reasons(logging.Handler):
         self.last = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the line."""
-        self.last = record.getMessage()
+        """Keep the beginning of the line."""
+        self.last = record.getMessage()[:OTLP_REASON_CHARS_MAX]
 
 
 def main() -> None:

@@ -2,20 +2,25 @@
 
 A folder is renamed to `<topic>-<partition>.<topic id>-delete`, a name that no topic uses, so that a
 topic of the same name can be created while the old files still exist.
+
+Another directory than the data directory may fail: the rest is renamed and removed without it.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from broker._native.kernel import file_ops
+from broker.model.errors import StorageError
 from broker.model.identifiers import id_to_text
 from broker.model.limits import FILES_REMOVED_PER_STEP, FOLDER_NAME_BYTES_MAX
 from broker.segments import text_files
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
+_log = logging.getLogger(__name__)
 
 
 def renamed_folder(folder: Path, suffix: str) -> Path:
@@ -54,8 +59,15 @@ class DeletedFolders:
                 other process has it: that one renames it itself.
             others: more directories with folders of partitions.
         """
+        self._path = path
         self._directories = (path, *others)
         self._held = held
+        self._failed: set[Path] = set()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no directory has failed: one that has is left to the next start."""
+        return not self._failed
 
     def put_away(
         self, topic: str, topic_id: bytes, partitions: Iterable[int], *, is_name_taken: bool
@@ -68,9 +80,10 @@ class DeletedFolders:
         for partition in partitions:
             with self._held(topic, partition) as is_held:
                 if is_held:
-                    for directory in self._directories:
+                    for directory in self._usable():
                         folder = directory / f"{topic}-{partition}"
-                        self._put_away(folder, topic_id, is_name_taken=is_name_taken)
+                        with self._surviving(directory):
+                            self._put_away(folder, topic_id, is_name_taken=is_name_taken)
 
     @staticmethod
     def _put_away(folder: Path, topic_id: bytes, *, is_name_taken: bool) -> None:
@@ -94,8 +107,27 @@ class DeletedFolders:
 
     def sync(self) -> None:
         """Make the renames durable; then a topic of the same name may be created."""
-        for directory in self._directories:
-            file_ops.sync_folder(str(directory))
+        for directory in self._usable():
+            with self._surviving(directory):
+                file_ops.sync_folder(str(directory))
+
+    def _usable(self) -> list[Path]:
+        return [each for each in self._directories if each not in self._failed]
+
+    @contextmanager
+    def _surviving(self, directory: Path) -> Iterator[None]:
+        """Leave a directory out, from now on, that fails within the block; not the first one."""
+        try:
+            yield
+        except (StorageError, FileNotFoundError) as error:
+            if directory == self._path:
+                raise
+            self._failed.add(directory)
+            _log.warning(
+                "folders of deleted topics stay until the next start: path=%s error=%s",
+                directory,
+                error,
+            )
 
     def waiting(self, topic: str, topic_id: bytes, partitions: Iterable[int]) -> list[Path]:
         """Return where the renamed folders of a deleted topic are or were."""
@@ -109,13 +141,18 @@ class DeletedFolders:
         """Remove a bounded number of files of the first folders, and folders that are empty."""
         left = FILES_REMOVED_PER_STEP
         while folders and left > 0:
-            for name in _first_names(folders[0], left):
-                with suppress(FileNotFoundError):  # by another broker of a shared directory
-                    file_ops.remove(str(folders[0] / name))
-                left -= 1
-            if left > 0:
-                left -= 1
-                remove_folder(folders.popleft())
+            folder = folders[0]
+            if folder.parent in self._failed:
+                folders.popleft()
+                continue
+            with self._surviving(folder.parent):
+                for name in _first_names(folder, left):
+                    with suppress(FileNotFoundError):  # by another broker of a shared directory
+                        file_ops.remove(str(folder / name))
+                    left -= 1
+                if left > 0:
+                    left -= 1
+                    remove_folder(folders.popleft())
 
 
 def remove_folder(folder: Path) -> None:

@@ -162,26 +162,37 @@ class Opening:
             )
         recovery_point = 0 if is_changed else self._offsets.recovery_point(_key(log))
         sealed_offset = seal.sealed_offset(log.folder)
-        known = self._offsets.high_watermark(_key(log)) if self._may_be_copies else None
-        snapshot_offset, snapshot = _newest_snapshot(folder, plan, recovery_point)
-        if known is not None and known < snapshot_offset:
-            snapshot_offset, snapshot = self._earlier_snapshot(log, plan, known)
         aborted_before = digests.of_aborted(folder, plan.aborted_offsets)
-        after_end = recovery.recover(
-            log,
-            plan.base_offsets,
-            log_start_offset=self._log_start(log, plan),
-            recovery_point=recovery_point,
-            epochs=[] if is_changed else text_files.read_leader_epochs(folder) or [],
-            snapshot=snapshot,
-            snapshot_offset=snapshot_offset,
-            # Files that a user has put in place were not torn by a crash, except for the last
-            # segment, which may have been copied while it was written to.
-            synced_end=plan.base_offsets[-1] if is_changed else sealed_offset,
-            has_gaps=is_changed,
-            is_copy=self._may_be_copies,
-            high_watermark=(known or 0) if self._may_be_copies else LONG_MAX,
-        )
+
+        def read(bases: list[int], snapshot_max: int) -> tuple[int, list[int]]:
+            known = self._offsets.high_watermark(_key(log)) if self._may_be_copies else None
+            snapshot_offset, snapshot = _newest_snapshot(folder, plan, snapshot_max)
+            if known is not None and known < snapshot_offset:
+                snapshot_offset, snapshot = self._earlier_snapshot(log, plan, known)
+            if snapshot_offset > snapshot_max:
+                snapshot_offset, snapshot = 0, b""
+            return snapshot_offset, recovery.recover(
+                log,
+                bases,
+                log_start_offset=self._log_start(log, plan),
+                recovery_point=recovery_point,
+                epochs=[] if is_changed else text_files.read_leader_epochs(folder) or [],
+                snapshot=snapshot,
+                snapshot_offset=snapshot_offset,
+                # Files that a user has put in place were not torn by a crash, except for the last
+                # segment, which may have been copied while it was written to.
+                synced_end=plan.base_offsets[-1] if is_changed else sealed_offset,
+                has_gaps=is_changed,
+                is_copy=self._may_be_copies,
+                high_watermark=(known or 0) if self._may_be_copies else LONG_MAX,
+            )
+
+        snapshot_offset, after_end = read(plan.base_offsets, recovery_point)
+        if log.log_end_offset < snapshot_offset:
+            # The snapshot is of batches that are lost. What is left is read for its producers.
+            bases = [base for base, _, _ in log.segment_entries]
+            recovery.detach(log)
+            read(bases, log.log_end_offset)
         aborted = digests.of_aborted(folder, plan.aborted_offsets)
         # A .txnindex that recovery has rebuilt differs from its digest.
         remade = [base for base in aborted_before if aborted.get(base) != aborted_before[base]]
@@ -224,7 +235,8 @@ class Opening:
         """Lower the recovery point and the sealed offset to the log's end: synced records are lost.
 
         Later appends at those offsets are not synced at first: a crash may tear them, and the next
-        recovery must not take that for damage.
+        recovery must not take that for damage. Snapshots above the end are of other batches than
+        those that are appended next.
         """
         _log.error(
             "synced records are lost: folder=%s synced=%d log_end_offset=%d:"
@@ -234,6 +246,9 @@ class Opening:
             log.log_end_offset,
         )
         self._report()
+        for offset in offsets_of(file_ops.list_folder(log.folder), SNAPSHOT):
+            if offset > log.log_end_offset:
+                file_ops.remove(str(Path(log.folder) / file_name(offset, SNAPSHOT)))
         self._offsets.note(log, log.log_end_offset)
         self._offsets.write_forgotten()
         file_ops.write_file_atomic(

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
-from broker._native.log.turn import Turn
+from broker._native.log.turn import DiskState, Turn
 from broker.model.errors import StorageError
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
 from broker.model.topic_config import TopicConfig
@@ -38,6 +38,7 @@ from broker.storage.directories import Directories
 from broker.storage.files import deletion
 from broker.storage.files.side_files import SideFiles
 from broker.storage.files.swap import finish_swaps
+from broker.storage.move_names import FUTURE_SUFFIX, MOVED_SUFFIX, partition_name
 from broker.storage.recovery.closing import Closed, close_logs, sync_indexes, write_epochs
 from broker.storage.recovery.epochs import Epochs
 from broker.storage.recovery.log_settings import log_settings, throttled
@@ -50,6 +51,7 @@ from broker.storage.recovery.syncing import (
 )
 
 if TYPE_CHECKING:
+    from broker.storage.files.folder_copy import FolderCopy, OnLoop
     from broker.storage.recovery.shared_folders import SharedFolders
     from broker.storage.recovery.truncation import Truncation
 
@@ -75,7 +77,11 @@ TopicIdOf: TypeAlias = Callable[[str, int], bytes | None]
 
 
 class Partitions:
-    """The partitions of the data directory, whose folders may be in several directories."""
+    """The partitions of the data directory, whose folders may be in several directories.
+
+    Attributes:
+        other_disks: how full the directories are that are not the data directory.
+    """
 
     def __init__(  # noqa: PLR0913, PLR0917 (what a start needs)
         self,
@@ -102,6 +108,7 @@ class Partitions:
             directories: those of the folders, if not all are in `path`.
         """
         self._directories = Directories(path) if directories is None else directories
+        self.other_disks = {each: DiskState() for each in self._directories if each != path}
         self._when_lost = when_lost
         self._path = path
         self._shared = shared
@@ -162,7 +169,7 @@ class Partitions:
         logs = [self._log_for(topic, topic_id, number, config) for number in numbers]
         for log in logs:
             log.begin_loading()
-            self._logs[Path(log.folder).name] = log
+            self._logs[_name(log)] = log
         return logs
 
     def load(self, log: PartitionLog) -> str | None:
@@ -172,10 +179,9 @@ class Partitions:
         """
         if self._failed.get((log.topic, log.partition)) == log.topic_id:
             return "it has failed before in this run: restart the broker"
-        directory = Path(log.folder).parent
-        if directory in self._directories.missing:
-            reason = self._directories.missing[directory]
-            return f"{directory} is missing, which may have it: {reason}"
+        missing = self._directories.missing
+        if missing and (directory := Path(log.folder).parent) in missing:
+            return f"{directory} is missing, which may have it: {missing[directory]}"
         try:
             opening = self._opening_of(log)
             names = self._claim(log)
@@ -229,6 +235,8 @@ class Partitions:
         if known is not None or self._epochs.are_elected:
             known = min(known or 0, log.log_end_offset)
             log.restore_watermark(max(known, log.log_start_offset))
+        if self._epochs.are_elected:
+            log.await_role()
 
     def _settle(self, log: PartitionLog, *, is_synced: bool) -> None:
         if log.is_group_commit and log.needs_sync:
@@ -245,6 +253,8 @@ class Partitions:
 
         Raises StorageError when that fails; partitions created before are removed again.
         """
+        numbers = list(numbers)
+        unknown = [name for n in numbers if not self._directories.knows(name := f"{topic}-{n}")]
         logs = [self._log_for(topic, topic_id, number, config, is_new=True) for number in numbers]
         made: list[PartitionLog] = []
         try:
@@ -262,13 +272,17 @@ class Partitions:
                 self._settle(log, is_synced=False)
                 self._restore_watermark(log)
             self._sync_names(logs)
-        except StorageError:
+        except (StorageError, FileNotFoundError) as error:
             self._directories.check(Path(log.folder) for log in logs)
             for log in made:
                 self._remove(log)
+            for name in unknown:
+                self._directories.forget(name)
+            if isinstance(error, FileNotFoundError):  # of a directory
+                raise StorageError(str(error)) from error
             raise
         for log in logs:
-            self._logs[Path(log.folder).name] = log
+            self._logs[_name(log)] = log
         return logs
 
     def _opening_of(self, log: PartitionLog) -> Opening:
@@ -288,6 +302,7 @@ class Partitions:
         )
 
     def _make(self, log: PartitionLog) -> None:
+        self._directories.check_mounted(Path(log.folder).parent)
         file_ops.make_folder(log.folder)
         recovery.create(log)
         # Not synced: a start that finds none writes it again.
@@ -329,6 +344,7 @@ class Partitions:
             producer_expiration_ms=self._producer_expiration_ms,
             **log_settings(topic, config, self._log_flags(config)),
         )
+        log.disk = self.other_disks.get(folder.parent, self._turn.disk)
         log.throttle(**throttled(partition, config))
         return log
 
@@ -373,7 +389,8 @@ class Partitions:
         """Rename the folders of no known topic; return those to be removed.
 
         These are of deletes that did not complete, and of partitions whose replicas were moved to
-        other brokers while this one did not run.
+        other brokers while this one did not run. Their names are durable: a partition that comes
+        back after a power cut finds its whole folder or none, and not what was left to remove.
 
         Args:
             topic_id_of: returns the id of the topic that has such a partition, which another broker
@@ -383,15 +400,18 @@ class Partitions:
         doomed: list[Path] = []
         if self._shared is not None:
             return doomed  # a folder may be of a topic that another broker is creating
-        for folder in self._folders():
-            name = folder.name
+        for directory, name in self._names():
             log = self._logs.get(name)
-            if log is not None and log.folder == str(folder):
+            if log is not None and log.folder == f"{directory}/{name}":
                 continue
+            folder = directory / name
             if name.endswith(deletion.STRAY_SUFFIX) or not _is_folder(folder):
                 continue
-            if name.endswith(deletion.DELETE_SUFFIX):
+            if name.endswith((deletion.DELETE_SUFFIX, FUTURE_SUFFIX)):
                 doomed.append(folder)
+                continue
+            if name.endswith(MOVED_SUFFIX):
+                doomed += self._left_by_move(folder, topic_id_of)
                 continue
             topic, _, number = name.rpartition("-")
             topic_id = topic_id_of(topic, int(number)) if number.isdigit() else None
@@ -399,19 +419,39 @@ class Partitions:
                 self._set_aside(folder)
             elif topic_id is not None and not keeps(topic_id, int(number)):
                 doomed.append(self._put_away(folder, topic_id))
+        for directory in {each.parent for each in doomed}:
+            file_ops.sync_folder(str(directory))
         return doomed
 
-    def _folders(self) -> Iterator[Path]:
+    def _names(self) -> Iterator[tuple[Path, str]]:
         """Yield everything in the directories."""
         for directory in list(self._directories):
             for name in self._directories.names(directory):
-                yield directory / name
+                yield directory, name
+
+    def _left_by_move(self, folder: Path, topic_id_of: TopicIdOf) -> list[Path]:
+        """Return a folder that a move has left, to be removed; none if it may be the only copy.
+
+        Then it stays for as long as a directory is missing, and is set aside after that.
+        """
+        name = partition_name(folder.name, MOVED_SUFFIX)
+        if name is None:
+            return []
+        topic, _, number = name.rpartition("-")
+        log = self._logs.get(name)
+        if topic_id_of(topic, int(number)) is None or (log and Path(log.folder).exists()):
+            return [folder]
+        if not self._directories.missing:
+            self._set_aside(folder)
+        return []
 
     def _put_away(self, folder: Path, topic_id: bytes) -> Path:
-        """Rename a folder to be removed; durable soon enough, because a start does it again."""
+        """Rename a folder to be removed."""
         doomed = deletion.deleted_folder(folder, topic_id)
         _log.info("folder of a partition that was moved is removed: folder=%s", folder)
-        deletion.remove_folder(doomed)  # of an earlier move
+        if doomed.exists():  # of an earlier move
+            file_ops.sync_folder(str(folder.parent))
+            deletion.remove_folder(doomed)
         file_ops.rename(str(folder), str(doomed))
         return doomed
 
@@ -472,7 +512,7 @@ class Partitions:
         if closed.end_offset < 0:
             self._failed[key] = log.topic_id
         self._side_files.forget(log)
-        self._logs.pop(Path(log.folder).name, None)
+        self._logs.pop(_name(log), None)
 
     def abandon(self, log: PartitionLog) -> None:
         """Note that a log that has failed is not led any more; it stays as it is.
@@ -499,12 +539,29 @@ class Partitions:
         sizes = [(base, size) for base, size, _ in log.segment_entries]
         return clean_segments.digest(sizes, self._offsets.log_start((log.topic, log.partition)))
 
+    # ---- move --------------------------------------------------------------------------------
+
+    def switch(self, copy: "FolderCopy", on_loop: "OnLoop") -> bool:
+        """Let a log use its copy in another directory, in the I/O thread; as `FolderCopy.switch`.
+
+        The old folder is at `copy.left` then, to be removed.
+        """
+        log = copy.log
+        self._side_files.forget(log)  # they are written again
+
+        def used() -> None:
+            log.disk = self.other_disks.get(copy.directory, self._turn.disk)
+            if not log.is_deleted:
+                self._directories.moved(_name(log), copy.directory)
+
+        return copy.switch(on_loop, used)
+
     # ---- delete ------------------------------------------------------------------------------
 
     def delete(self, log: PartitionLog) -> None:
         """Remove a deleted topic's partition. Readers that hold one of its files can continue."""
         log.retire()
-        self._logs.pop(Path(log.folder).name, None)
+        self._logs.pop(_name(log), None)
         self._side_files.forget(log)
         self.forget(log.topic, [log.partition])
 
@@ -515,6 +572,15 @@ class Partitions:
             self._offsets.forget((topic, number))
             self._released.pop((topic, number), None)
             self._failed.pop((topic, number), None)
+
+    def forget_moved(self, topic: str, number: int) -> None:
+        """Forget a partition whose replicas other brokers have, unless its folder is still there.
+
+        It is in a directory that has failed: if this broker gets a replica again, it is not made in
+        another one. A start that found two of them would take neither.
+        """
+        if not self._directories.is_held(f"{topic}-{number}"):
+            self.forget(topic, [number])
 
     def _remove(self, log: PartitionLog) -> None:
         folder = Path(log.folder)
@@ -540,13 +606,14 @@ class Partitions:
     def plan_checkpoint(self) -> Points:
         """Return the points for `write_checkpoint`; called on the loop, cheap."""
         for log in list(self._logs.values()):
-            if not log.is_loading:
+            # One that is offline may not have been read: what is known of it stays.
+            if not (log.is_loading or log.is_offline):
                 self._offsets.note(log, log.durable_end)
                 self._note_watermark(log)
         return self._offsets.take()
 
     def _note_watermark(self, log: PartitionLog) -> None:
-        known = log.high_watermark if log.is_replicated else None
+        known = log.high_watermark if log.is_replicated or log.awaits_role else None
         self._offsets.note_watermark((log.topic, log.partition), known)
 
     def prepare_checkpoint(self) -> Failed:
@@ -612,11 +679,11 @@ class Partitions:
         """Return whether there is a partition that this run has not opened, in a cluster."""
         released = {f"{topic}-{number}" for topic, number in self._released}
         return any(
-            folder.name not in self._logs
-            and folder.name not in released
-            and folder.name.rpartition("-")[2].isdigit()
-            and (folder / text_files.PARTITION_METADATA).exists()
-            for folder in self._folders()
+            name not in self._logs
+            and name not in released
+            and name.rpartition("-")[2].isdigit()
+            and (directory / name / text_files.PARTITION_METADATA).exists()
+            for directory, name in self._names()
         )
 
     def _write_clean_segments(self) -> None:
@@ -632,6 +699,11 @@ class Partitions:
         named = clean_segments.without_empty(left)
         if named != self._left:
             clean_segments.write(self._path, named)
+
+
+def _name(log: PartitionLog) -> str:
+    """Return the name of its folder, which is another one only within a move."""
+    return f"{log.topic}-{log.partition}"
 
 
 def _is_folder(path: Path) -> bool:

@@ -8,7 +8,6 @@ by one.
 
 import os
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TypeAlias
 
 from broker._native.kernel import file_ops
@@ -43,13 +42,13 @@ def sync_directories(logs: Iterable[PartitionLog]) -> Failed:
 
 
 def _sync_parents(logs: Iterable[PartitionLog], sync: Callable[[str], None]) -> Failed:
-    by_directory: dict[Path, list[PartitionLog]] = {}
+    by_directory: dict[str, list[PartitionLog]] = {}
     for log in logs:
-        by_directory.setdefault(Path(log.folder).parent, []).append(log)
+        by_directory.setdefault(log.folder.rpartition("/")[0], []).append(log)
     failed: Failed = {}
     for directory, its_logs in by_directory.items():
         try:
-            sync(str(directory))
+            sync(directory)
         except (StorageError, FileNotFoundError) as error:
             failed |= dict.fromkeys(its_logs, str(error))
     return failed

@@ -180,21 +180,32 @@ class Truncation:
         _remove(folder, found.removed, [LOG])
         truncation.cut(log, found.base_offset, found.size)
         file_ops.sync_folder(log.folder)
-        kept = [each for each in snapshots if each <= found.end_offset]
-        offset = kept[-1] if kept else 0
-        end_offset = truncation.rebuild(
-            log,
-            found.base_offset,
-            found.end_offset,
-            epochs=epochs,
-            snapshot=_snapshot(folder, offset) if kept else b"",
-            snapshot_offset=offset,
-        )
+        end_offset, offset = self._rebuild(log, folder, found, epochs)
         if end_offset < found.end_offset:
             self._lower(log, end_offset, min(log.log_start_offset, end_offset))
         self._write_epochs(log, log.epoch_entries)
         self._side_files.found(log, offset)
         damages.save(log, [base for base, _, _ in log.segment_entries[:-1]])
+
+    def _rebuild(
+        self, log: PartitionLog, folder: Path, found: truncation.Cut, epochs: list[tuple[int, int]]
+    ) -> tuple[int, int]:
+        """Return where the log ends, and the offset of the snapshot that its producers are from."""
+        snapshots = offsets_of(file_ops.list_folder(log.folder), SNAPSHOT)
+        end_offset = found.end_offset
+        while True:
+            offset = snapshots[-1] if snapshots else 0
+            end_offset = truncation.rebuild(
+                log,
+                found.base_offset,
+                end_offset,
+                epochs=epochs,
+                snapshot=_snapshot(folder, offset) if snapshots else b"",
+                snapshot_offset=offset,
+            )
+            if offset <= end_offset:
+                return end_offset, offset
+            _remove(folder, [snapshots.pop()], [SNAPSHOT])  # of batches that cannot be read
 
     def _lower(self, log: PartitionLog, offset: int, log_start_offset: int) -> None:
         self._offsets.lower((log.topic, log.partition), offset, log_start_offset)

@@ -10,7 +10,8 @@ import org.apache.kafka.streams.kstream.Produced;
 /**
  * Kafka Streams counts the words of a topic into another one until its standard input ends.
  *
- * <p>WordCount.java ADDRESS FROM TO FOLDER NAME=VALUE... (settings of the application)
+ * <p>WordCount.java ADDRESS FROM TO FOLDER NAME=VALUE... (settings of the application; with
+ * on.error=exit the first error of a thread ends the process, else the thread is replaced)
  */
 public final class WordCount {
     public static void main(String[] args) throws Exception {
@@ -26,6 +27,7 @@ public final class WordCount {
             String[] pair = setting.split("=", 2);
             config.put(pair[0], pair[1]);
         }
+        boolean exits = "exit".equals(config.remove("on.error"));
 
         StreamsBuilder builder = new StreamsBuilder();
         builder.<String, String>stream(args[1])
@@ -40,6 +42,9 @@ public final class WordCount {
         try (KafkaStreams streams = new KafkaStreams(builder.build(), config)) {
             streams.setUncaughtExceptionHandler(error -> {
                 error.printStackTrace();
+                if (exits) {
+                    Runtime.getRuntime().halt(1);
+                }
                 return StreamThreadExceptionResponse.REPLACE_THREAD;
             });
             streams.start();

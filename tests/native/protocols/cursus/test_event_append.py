@@ -1,58 +1,17 @@
-"""Cursus's APPEND_STREAM on the native path: the next event of a known stream, or Python's."""
+"""Cursus's APPEND_STREAM, natively: the next event of a stream, or the first; or it is Python's."""
 
 import errno
-import struct
 from types import SimpleNamespace
 
 import pytest
 
 from broker._native.kernel import file_ops
-from broker._native.protocols.cursus.batch import fnv_1a_64
 from broker._native.protocols.cursus.produce import HAS_STREAMS
-from broker._native.protocols.cursus.protocol import Cursus
-from broker._native.protocols.cursus.stream_heads import StreamHeads, StreamTables
 from broker.codec import records
 from broker.model.limits import CURSUS_FAST_BATCH_BYTES_MAX
-from tests.support.native_wire import Client, Wire
-
-KEY = b"key"
-APPEND = (
-    b"APPEND_STREAM topic=topic key=key version=%d event_type=E schema_version=2 producerId=p"
-    b" metadata=m message=a b\n"
-)
-
-
-def framed(body: bytes) -> bytes:
-    return struct.pack(">I", len(body)) + body
-
-
-class Served:
-    """A connection, and the streams of the partition that has the key."""
-
-    def __init__(self, wire: Wire, partitions: int, session: object = None) -> None:
-        self.wire = wire
-        self.tables = StreamTables(10_000)
-        self.log = wire.log(fnv_1a_64(KEY) % partitions)
-        self.configure()
-        wire.poller.serve_with(
-            {"cursus": Cursus(None, streams=self.tables)}, wire.slow.extend, lambda *_: None
-        )
-        self.client: Client = wire.connect(session)
-        self.heads: StreamHeads = self.tables.begin(self.log, self.log.known_epoch)
-
-    def configure(self, flags: int = HAS_STREAMS) -> None:
-        self.log.configure(is_plain=False, is_group_commit=False, protocol_flags=flags)
-
-    def send(self, body: bytes) -> None:
-        self.client.send(framed(body))
-
-    def assert_left_to_python(self, body: bytes) -> None:
-        before = self.log.log_end_offset, dict(self.heads.versions), dict(self.heads.recent)
-        self.send(body)
-        assert (self.log.log_end_offset, self.heads.versions, self.heads.recent) == before
-        assert len(self.wire.slow) == 1
-        self.wire.slow.pop().send(None)
-        self.client.send(b"")
+from broker.model.stream_limits import EVENT_KEY_BYTES_MAX
+from tests.native.protocols.cursus.served_appends import APPEND, KEY, Served, framed
+from tests.support.native_wire import Wire
 
 
 @pytest.fixture
@@ -91,6 +50,51 @@ def test_a_version_is_given_once_within_one_turn(served: Served) -> None:
     assert len(served.wire.slow) == 1
     served.wire.slow.pop().send(None)
     served.client.send(b"")
+
+
+def test_the_first_event_of_a_stream_is_appended_if_the_key_is_surely_new(served: Served) -> None:
+    served.heads.keys.complete()
+
+    for version in (1, 2):
+        served.send(APPEND % version)
+        answer = b"OK version=%d offset=%d partition=%d"
+        assert served.client.frame() == framed(
+            answer % (version, version - 1, served.log.partition)
+        )
+    assert served.wire.slow == []
+    assert served.heads.versions == {KEY: 2}
+    assert served.heads.recent == {KEY: [0, 0, 1]}
+    assert not served.heads.keys.is_new(KEY)
+
+
+def test_a_first_event_is_left_to_python_if_the_key_may_have_a_stream(served: Served) -> None:
+    served.assert_left_to_python(APPEND % 1)  # not all keys are known
+    served.heads.keys.complete()
+    served.assert_left_to_python(APPEND % 2)
+    served.heads.append(KEY, 1, 0)
+    served.heads.forget_versions(1)
+    served.heads.take_recent()
+
+    served.assert_left_to_python(APPEND % 1)
+
+
+@pytest.mark.parametrize("key", [b"x" * (EVENT_KEY_BYTES_MAX + 1), b"k\0y"])
+def test_a_first_event_with_an_invalid_key_is_left_to_python(durable: Wire, key: bytes) -> None:
+    served = Served(durable, 1)
+    served.heads.keys.complete()
+
+    served.assert_left_to_python(b"APPEND_STREAM topic=topic key=%s version=1 message=m" % key)
+
+
+def test_a_key_may_have_as_many_bytes_as_in_python(durable: Wire) -> None:
+    served = Served(durable, 1)
+    key = b"x" * EVENT_KEY_BYTES_MAX
+    served.heads.keys.complete()
+
+    served.send((APPEND % 1).replace(b"key=key", b"key=" + key))
+
+    assert served.client.frame().endswith(b"OK version=1 offset=0 partition=3")
+    assert served.heads.recent == {key: [0, 0]}
 
 
 @pytest.mark.parametrize("version", [0, 3, 5])

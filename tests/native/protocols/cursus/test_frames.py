@@ -23,7 +23,7 @@ from tests.support.native_log import NOW_MS, Logs, appended, records
 
 MANY = 1000
 BYTES_MAX = 1 << 20
-FRAME_MAX = 15 << 20
+FRAME_MAX = 16 << 20
 READ_BYTES = CURSUS_READ_BYTES_PER_STEP
 HEADER = 61
 ABORT, COMMIT = 0, 1

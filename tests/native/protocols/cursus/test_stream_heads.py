@@ -40,6 +40,41 @@ def test_the_oldest_versions_are_forgotten(log: PartitionLog) -> None:
     assert tables.known_bytes == 0
 
 
+def test_versions_above_a_limit_are_forgotten_where_there_are_most(logs: Logs) -> None:
+    tables = StreamTables(known_bytes_max=300_000)
+    few = tables.begin(logs.create(0), 0)
+    few.know(b"few", 1)
+    many = tables.begin(logs.create(1), 0)
+    for number in range(10_000):
+        many.append(b"k%d" % number, 1, number)
+        assert tables.known_bytes <= 300_000
+
+    assert few.versions == {b"few": 1}
+    assert 500 < len(many.versions) < 2_000
+    assert many.versions[b"k9999"] == 1
+    assert len(many.recent) == 10_000
+
+
+def test_a_stream_that_begins_is_not_new_any_more_and_its_filter_ends_with_it(
+    log: PartitionLog,
+) -> None:
+    tables = StreamTables(filter_bytes_max=1 << 20)
+    heads = tables.begin(log, 0)
+    heads.keys.complete()
+    assert heads.keys.is_new(b"a")
+
+    heads.append(b"a", 1, 0)
+
+    assert not heads.keys.is_new(b"a")
+    assert heads.keys.is_new(b"b")
+    assert tables.filter_memory.size > 0
+    tables.end(log)
+    assert not heads.keys.is_new(b"b")
+    assert tables.filter_memory.size == 0
+    heads.append(b"c", 1, 1)
+    assert (tables.recent_bytes, tables.known_bytes) == (0, 0)
+
+
 def test_streams_that_end_take_no_memory(logs: Logs, log: PartitionLog) -> None:
     tables = StreamTables()
     other = tables.begin(logs.create(1), 0)
@@ -49,12 +84,38 @@ def test_streams_that_end_take_no_memory(logs: Logs, log: PartitionLog) -> None:
     heads.append(b"a", 1, 0)
     heads.know(b"b", 7)
     heads.hold(50)
-    assert tables.largest() is heads
-
     again = tables.begin(log, 1)
 
     assert (tables.known_bytes, tables.recent_bytes) == left
     assert (heads.epoch, again.epoch) == (ENDED, 1)
     tables.end(log)
     tables.end(log)
-    assert tables.largest() is other
+    assert other.versions == {b"x": 1}
+
+
+def test_events_that_were_not_filed_are_kept_again(log: PartitionLog) -> None:
+    tables = StreamTables()
+    heads = tables.begin(log, 0)
+    heads.append(b"a", 1, 0)
+    heads.append(b"b", 1, 1)
+    heads.hold(50)
+    events, size = heads.take_recent()
+    heads.append(b"a", 2, 2)
+    heads.append(b"c", 1, 3)
+
+    heads.give_back(events, size)
+
+    assert heads.recent == {b"a": [0, 0, 2], b"b": [0, 1], b"c": [0, 3]}
+    assert (heads.recent_count, heads.recent_bytes) == (4, tables.recent_bytes)
+    tables.end(log)
+    assert tables.recent_bytes == 0
+
+
+def test_streams_that_have_ended_know_nothing_more(log: PartitionLog) -> None:
+    tables = StreamTables()
+    heads = tables.begin(log, 0)
+    tables.end(log)
+
+    heads.know(b"k", 1)
+
+    assert (heads.versions, tables.known_bytes) == ({}, 0)

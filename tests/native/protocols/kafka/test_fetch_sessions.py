@@ -1,5 +1,7 @@
 """Incremental fetch sessions (KIP-227) on the native path of a Fetch."""
 
+from random import Random
+
 import pytest
 
 from broker._native.log.partition_log import PartitionLog
@@ -161,6 +163,84 @@ def test_the_number_of_sessions_is_limited_and_clients_without_one_still_read(
 
     assert [session > 0 for session in sessions] == [True, True, True, False]
     assert len(client.wire.sessions) == 3
+
+
+def test_an_address_that_has_all_sessions_gives_up_the_oldest_for_another_address(
+    client: Client, wire: Wire
+) -> None:
+    mine = [session_of(client, (0, 0)) for _ in range(3)]
+    waits = wire.connect()
+    waits.send(fetch(11, session_id=mine[0], session_epoch=1, max_wait_ms=LONG_MS))
+    assert [changed(client.ask(incremental(mine[at], 1))) for at in (1, 2)] == [[], []]
+    other = wire.connect(host="there")
+
+    theirs = session_of(other, (0, 0))
+
+    assert theirs > 0
+    assert session_of(other, (0, 0)) == 0  # both have their share
+    ended = response(FETCH, 11, waits.frame())[1]
+    assert (ended["session_id"], ended["error_code"], ended["responses"]) == (0, 0, [])
+    assert client.ask(incremental(mine[0], 2))["error_code"] == 70
+    assert [changed(client.ask(incremental(mine[at], 2))) for at in (1, 2)] == [[], []]
+    assert session_of(client, (0, 0)) == 0
+    assert changed(other.ask(incremental(theirs, 1))) == []
+    assert len(wire.sessions) == 3
+
+
+def test_of_many_addresses_the_one_with_most_gives_up_what_it_used_least_recently(
+    client: Client, logs: Logs, choices: Random
+) -> None:
+    wire = Wire(logs, sessions_max=6)
+    wire.serve(client.wire.log())
+    clients = {host: wire.connect(host=host) for host in ("a", "b", "c", "d")}
+    expected: dict[str, list[int]] = {}  # in the order of use
+    epochs: dict[int, int] = {}
+
+    def use(host: str, session: int) -> None:
+        expected[host].remove(session)
+        expected[host].append(session)
+        body = clients[host].ask(incremental(session, epochs[session]))
+        assert body["error_code"] == 0
+        epochs[session] += 1
+
+    for _ in range(200):
+        host = choices.choice([*clients])
+        if expected.get(host) and choices.random() < 0.5:
+            use(host, choices.choice(expected[host]))
+            continue
+        session = session_of(clients[host], (0, 0))
+        if sum(map(len, expected.values())) == 6:
+            heaviest = max(expected, key=lambda each: len(expected[each]))
+            is_taken = len(expected[heaviest]) > len(expected.get(host, ())) + 1
+            assert (session > 0) == is_taken
+            if not is_taken:
+                continue
+            lost = expected[heaviest].pop(0)
+            assert clients[heaviest].ask(incremental(lost, epochs[lost]))["error_code"] == 70
+        expected.setdefault(host, []).append(session)
+        epochs[session] = 1
+    for host, sessions in expected.items():
+        for session in [*sessions]:
+            use(host, session)
+    assert len(wire.sessions) == 6
+    wire.close()
+
+
+def test_an_address_whose_sessions_hold_all_partitions_gives_up_some_for_another_address(
+    logs: Logs, log: PartitionLog
+) -> None:
+    wire = Wire(logs, fetch_partitions_max=3)
+    wire.serve(log, *(logs.create(number) for number in range(1, 4)))
+    whole = [(number, 0) for number in range(4)]
+    mine = session_of(wire.connect(), *whole)
+    assert session_of(wire.connect(), (0, 0)) == 0
+    other = wire.connect(host="there")
+
+    assert session_of(other, *whole) == 0  # it would have as many
+    assert session_of(other, (0, 0)) > 0
+
+    assert wire.connect().ask(incremental(mine, 1))["error_code"] == 70
+    wire.close()
 
 
 def test_an_idle_session_is_evicted_for_a_new_one(logs: Logs) -> None:

@@ -25,7 +25,7 @@ from broker.model.limits import (
     PRODUCE_DECOMPRESSED_PIECES_MAX,
 )
 from broker.model.topic_config import TopicConfig
-from broker.protocols.kafka import PROTOCOL
+from broker.protocols.kafka.dispatch import PROTOCOL
 from tests.oracles import message_set_oracle as message_sets
 from tests.oracles.message_set_oracle import LOG_APPEND_TIME, Message
 from tests.support.batches import EMPTY, batch_of

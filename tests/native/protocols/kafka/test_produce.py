@@ -205,7 +205,7 @@ def test_a_batch_that_found_no_disk_space_after_its_append_may_be_sent_again(
 def test_while_client_writes_are_refused_produce_requests_go_to_python(
     client: Client, wire: Wire
 ) -> None:
-    wire.logs.turn.refuses_clients = True
+    wire.logs.turn.disk.refuses_clients = True
 
     client.send(produce(9, (0, BATCH)))
     wire.run()

@@ -504,6 +504,26 @@ def test_a_last_epoch_that_the_leader_does_not_know_is_out_of_range(
     assert elected.replica_states()[0][2] == -1
 
 
+def test_a_replica_that_cannot_be_compared_begins_anew_with_the_first_whole_batch(
+    elected: PartitionLog, replica: Replica
+) -> None:
+    replica.ask(wanted(0, 6, epoch=3, last=3))
+    elected.move_log_start(5)
+    elected.set_isr([1], 1)
+
+    # All that the leader had of epoch 0 is deleted.
+    within = answered(replica.ask(wanted(0, 5, epoch=3, last=0)))[0]
+    there = answered(replica.ask(wanted(0, 4, epoch=3, last=0)))[0]
+
+    diverging = within["diverging_epoch"]
+    assert (diverging["epoch"], diverging["end_offset"]) == (0, 4)
+    assert (there["error_code"], there["log_start_offset"]) == (1, 4)
+
+    anew = answered(replica.ask(wanted(0, 4, epoch=3, last=0, log_start_offset=4)))[0]
+
+    assert (anew["error_code"], anew["records"]) == (0, placed(BATCH, 4, 3))
+
+
 # ---- sessions ------------------------------------------------------------------------------------
 
 

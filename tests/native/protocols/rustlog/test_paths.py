@@ -286,6 +286,7 @@ def test_a_produce_of_several_batches_gets_consecutive_offsets(served: Served) -
 
     assert read_produced(served.ask(produce("topic", 0, values))) == (0, 40)
     assert read(served, 0) == Fetched(values, 40)
+    assert 1 < len(list(batches(served.partitions[0]))) < len(values)
 
 
 def test_a_record_above_the_batch_limit_refuses_the_whole_request(served: Served) -> None:

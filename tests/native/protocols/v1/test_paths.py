@@ -17,8 +17,7 @@ from broker.model.clock import SystemClock
 from broker.model.config import load
 from broker.model.limits import V1_CONSUME_BYTES_MAX, V1_CONSUME_RECORDS_MAX
 from broker.model.topic_config import TopicConfig
-from broker.protocols.v1 import STORAGE_FAILURE
-from broker.protocols.v1.dispatch import V1
+from broker.protocols.v1.dispatch import STORAGE_FAILURE, V1
 from tests.support.batches import batch_of
 from tests.support.served_topic import ServedTopic, fast_and_slow
 

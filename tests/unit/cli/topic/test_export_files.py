@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from broker.cli.topic import export_verb
 from broker.cli.topic.export_files import exported_records, write_parquet
 from broker.client.reading import Read
-from broker.model.errors import ConfigError
+from broker.model.errors import ConfigError, StorageError
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -91,3 +92,20 @@ def test_an_export_that_fails_leaves_no_file(tmp_path: Path) -> None:
         write_parquet(tmp_path / "file.parquet", failing())
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("a.jsonl", "go on with --resume"), ("a.parquet", "begin again"), ("-", "begin again")],
+)
+def test_a_full_disk_names_what_can_be_done_with_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, remedy: str
+) -> None:
+    def failing() -> Iterator[Read]:
+        yield from ()
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(StorageError, match=f"{name} cannot be written: full: make .* {remedy}$"):
+        export_verb._write(name, failing())

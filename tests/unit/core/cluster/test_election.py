@@ -7,7 +7,7 @@ from itertools import combinations, product
 import pytest
 
 from broker.core.cluster import records
-from broker.core.cluster.election import hand_over, next_state, prefer
+from broker.core.cluster.election import give_up, hand_over, next_state, prefer
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.image import LiveBroker
 from broker.core.cluster.records import (
@@ -355,6 +355,55 @@ def test_the_preferred_leader_becomes_successor_if_it_runs_and_is_in_the_isr() -
             assert changed == found.next(state._replace(successor=1))
         else:
             assert changed is None
+
+
+# ---- failed logs
+# -------------------------------------------------------------------------------------------------
+
+
+def every_failed_log() -> Iterator[tuple[Known, int, PartitionState | None]]:
+    """Yield each case with a broker whose log has failed, and what it changes the state to."""
+    for found in every_case():
+        for broker_id in found.brokers:
+            yield found, broker_id, give_up(found, broker_id, SETTINGS[1])
+
+
+def test_a_broker_gives_up_what_it_is_if_another_member_counts() -> None:
+    for found, broker_id, changed in every_failed_log():
+        members = {found.state.leader, *found.state.isr, *found.state.elr}
+        others = best_of(found.state.isr + found.state.elr, found)
+        if broker_id not in members or set(others) <= {broker_id}:
+            assert changed is None
+        else:
+            assert changed is not None
+            assert broker_id not in {changed.leader, *changed.isr, *changed.elr}
+            assert best_of(changed.isr + changed.elr, found)
+
+
+def test_the_leader_after_a_failed_log_is_the_one_that_the_controller_would_elect() -> None:
+    for found, broker_id, changed in every_failed_log():
+        state = found.state
+        if changed is None or state.leader != broker_id:
+            continue
+        without = state._replace(
+            isr=tuple(x for x in state.isr if x != broker_id),
+            elr=tuple(x for x in state.elr if x != broker_id),
+        )
+        others = {each: broker for each, broker in found.brokers.items() if each != broker_id}
+        assert changed == next_state(Known(without, REVISION, others), SETTINGS[1])
+
+
+def test_a_leader_stays_when_another_log_fails_unless_it_has_lost_its_records() -> None:
+    for found, broker_id, changed in every_failed_log():
+        if changed is not None and found.state.leader != broker_id:
+            is_lost = is_emptied(found.state.leader, found)
+            assert changed[:4] == found.state[:4] or (is_lost and changed.leader == NO_LEADER)
+
+
+def test_what_was_given_up_stays_so() -> None:
+    for found, broker_id, changed in every_failed_log():
+        if changed is not None:
+            assert give_up(Known(changed, 200, found.brokers), broker_id, SETTINGS[1]) is None
 
 
 # ---- brokers that share one data directory

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.core.cluster.failed_logs import FailedLogs
-from broker.core.cluster.records import PartitionState, Replicas
+from broker.core.cluster.records import NO_LEADER, PartitionState, Replicas
 from broker.core.cluster.slices import complete
 from broker.core.cluster.topic_settings import ReplicaSettings, TopicSettings
 from broker.core.cluster.writes import Item, Write
@@ -136,6 +136,45 @@ def test_a_replica_leaves_the_elr() -> None:
     broker.settle()
 
     assert (broker.state.isr, broker.state.elr) == ((2,), (3,))
+
+
+def test_an_eligible_replica_leads_when_the_isr_has_no_other_member() -> None:
+    broker = Broker(isr=(1,), min_isr=2)
+    broker.put(broker.state._replace(elr=(2, 3)))
+
+    broker.machine.failed(broker.item)
+    broker.settle()
+
+    epoch = broker.cluster.image.brokers[2].epoch
+    assert broker.state[:3] == (2, 101, epoch)
+    assert (broker.state.isr, broker.state.elr) == ((2,), (3,))
+
+
+def test_the_last_replica_that_is_eligible_stays_so() -> None:
+    broker = Broker(leader=2, isr=(2,))
+    broker.put(broker.state._replace(leader=NO_LEADER, isr=(), elr=(1,)))
+
+    broker.machine.failed(broker.item)
+
+    assert broker.write() is None
+    assert broker.state.elr == (1,)
+
+
+def test_an_eligible_replica_stays_so_while_the_others_may_come_back_without_their_records() -> (
+    None
+):
+    broker = Broker(leader=2, isr=(2,))
+    broker.cluster.fail(3)
+    broker.put(broker.state._replace(leader=NO_LEADER, isr=(), elr=(1, 3)))
+    broker.begin()
+
+    broker.machine.failed(broker.item)
+    assert broker.write() is None
+
+    broker.cluster.register(3)
+    broker.refresh()
+    broker.settle()
+    assert broker.state.elr == (3,)
 
 
 def test_a_replica_that_is_no_member_writes_nothing() -> None:

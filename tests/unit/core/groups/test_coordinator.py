@@ -489,6 +489,9 @@ def test_after_close_members_are_sent_to_another_coordinator(broker: Broker) -> 
 
     assert parked.result().error is ErrorCode.NOT_COORDINATOR
     assert broker.heartbeat("c-1", 1) is ErrorCode.NOT_COORDINATOR
+    assert broker.commit(5, 1).result().errors == (ErrorCode.NOT_COORDINATOR,)
+    fetched = broker.coordinator.fetch_offsets(FetchOffsetsRequest("g", {"t": (0,)})).result()
+    assert fetched.error is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_log_with_all_its_producers_refuses_only_transactional_offsets(

@@ -220,6 +220,17 @@ def test_a_log_in_which_damage_is_found_is_reported(bench: Bench) -> None:
     assert reported == [(bench.log, 7)]
 
 
+def test_a_log_that_is_cut_above_its_damage_stays_listed(bench: Bench) -> None:
+    bench.flip(5, position=2 * BATCH + 100)
+    bench.run()
+    bench.log.begin_loading()
+
+    during = bench.scrub.damaged()
+    bench.log.end_loading()
+
+    assert during == bench.scrub.damaged() == [Path(bench.log.folder).name]
+
+
 def test_damage_met_by_a_reader_is_narrowed_by_a_check_of_the_segment(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:

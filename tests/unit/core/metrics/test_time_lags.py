@@ -74,5 +74,20 @@ def test_beyond_the_limit_of_lookups_the_time_of_the_last_page_is_given(
     assert time_ms(lags, log, 1, OTHER) == -1
 
     lags.begin()
-    assert time_ms(lags, log, 3, OTHER) == 3_000
     assert time_ms(lags, log, 9) == 7_000, "a moment ago it was the first"
+    assert time_ms(lags, log, 3, OTHER) == 3_000
+
+
+def test_groups_that_all_go_on_have_their_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_lags, "TIME_LOOKUPS_MAX", 2)
+    lags, log = TimeLags(), CountingLog()
+    places = [("group", "topic", number) for number in range(7)]
+    shown = []
+
+    for page in range(8):
+        lags.begin()
+        shown.append([time_ms(lags, log, page, place) // 1_000 for place in places])
+
+    assert shown[3] == [0, 0, 1, 1, 2, 2, 3]
+    assert shown[7] == [4, 4, 5, 5, 6, 6, 7]
+    assert log.lookups == 2 * (2 + 2 + 2 + 1)

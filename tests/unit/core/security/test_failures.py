@@ -44,6 +44,16 @@ def test_other_users_and_addresses_are_not_concerned() -> None:
     assert delays.next_ms("here", "alice", 100) == 800
 
 
+def test_addresses_of_one_network_of_ipv6_are_held_back_together() -> None:
+    delays = FailureDelays(Clock())
+    found = [delays.next_ms(f"2001:db8::{number}", "alice", 100) for number in range(3)]
+    delays.forget("2001:db8::9", "alice")
+
+    assert found == [100, 200, 400]
+    assert delays.next_ms("2001:db8::1", "alice", 100) == 100
+    assert delays.next_ms("2001:db8:0:1::", "alice", 100) == 100
+
+
 def test_a_failure_without_a_user_is_held_back_as_the_first_one() -> None:
     delays = FailureDelays(Clock())
 

@@ -14,6 +14,7 @@ from broker.core.security.users import (
     check_name,
     new_credential,
     parse_credential,
+    with_password,
 )
 from broker.model.errors import RequestError
 from broker.model.scram import ITERATIONS, MECHANISMS, ScramCredential
@@ -158,21 +159,57 @@ def test_without_users_no_password_is_compared() -> None:
     assert Users(FakeBroker().metadata).comparison("alice", "pw") is None
 
 
-def test_the_derivation_for_an_unknown_user_is_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    derived = []
+def derivations(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Derive no keys from now on; the iterations of each derivation are put into the list."""
+    found: list[object] = []
 
     def salted_password(*arguments: object) -> bytes:
-        derived.append(arguments[-1])
+        found.append(arguments[-1])
         return bytes(32)
 
-    users = users_with("alice", iterations=4321)
     monkeypatch.setattr("broker.core.security.users.salted_password", salted_password)
+    return found
+
+
+def test_the_derivation_for_an_unknown_user_is_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = users_with("alice", iterations=4321)
+    derived = derivations(monkeypatch)
     for user in ("alice", "nobody"):
         compare = users.comparison(user, "x")
         assert compare is not None
         compare()
 
     assert derived == [4321, 4321]
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_password_of_the_configuration_is_that_of_a_user_who_is_not_stored(
+    is_stored: bool,
+) -> None:
+    users = users_with("alice") if is_stored else users_with("bob", iterations=5000)
+    stored = users.identity("alice", SHA_256)
+
+    found = with_password(SHA_256, stored, "configured")
+
+    assert found.is_known
+    if is_stored:
+        assert found == stored
+    else:
+        salt, _, _, iterations = users.made_up("alice", SHA_256)
+        made = new_credential(SHA_256, "configured", iterations, lambda _: salt)
+        assert (found.user, found.credential) == ("alice", made)
+        assert not with_password(SHA_256, stored, None).is_known
+
+
+def test_the_keys_of_a_configured_password_take_as_long_as_those_of_any_other_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    users = users_with("alice", iterations=4321)
+    derived = derivations(monkeypatch)
+    for name, password in (("alice", None), ("alice", "pw"), ("bob", "pw"), ("nobody", None)):
+        with_password(SHA_256, users.identity(name, SHA_256), password)
+
+    assert derived == [4321] * 4
 
 
 @pytest.mark.parametrize("name", ["", "x" * 256, "\u00e4" * 128, "a\0b"])

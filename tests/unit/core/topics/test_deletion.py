@@ -68,6 +68,23 @@ def test_the_deletion_record_is_removed_once_the_folders_are_gone() -> None:
     assert fakes.folders.put_aside == [("a", [0, 1, 2, 3, 4])]
 
 
+def test_the_deletion_record_stays_for_the_next_start_if_a_directory_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fakes = Clocked()
+    monkeypatch.setattr(FakeFolders, "is_complete", False)
+
+    async def scenario() -> None:
+        await fakes.deletions.put_away(fakes.topic("a", 5), 0)
+        removing = fakes.deletions._removing
+        assert removing is not None
+        await removing
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+    assert fakes.store.values
+
+
 def test_many_folders_are_renamed_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deletion, "FOLDERS_RENAMED_PER_STEP", 4)
     fakes = Clocked()

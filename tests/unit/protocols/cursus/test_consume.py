@@ -12,7 +12,7 @@ from broker.codec.encoding import encode
 from broker.model import limits
 from broker.model.limits import CURSUS_READ_BYTES_PER_STEP
 from broker.protocols.base import Immediate
-from broker.protocols.cursus import PROTOCOL
+from broker.protocols.cursus.dispatch import PROTOCOL
 from broker.protocols.cursus.handlers import consume as consume_handler
 from tests.support.cursus_client import Batch, read_batch
 from tests.support.fakes import FakeBroker

@@ -11,7 +11,7 @@ from broker.core.groups.commands.assigned import AssignedError, AssignedResponse
 from broker.core.groups.commands.offsets import FetchOffsetsResponse
 from broker.model.errors import ErrorCode
 from broker.protocols.base import Answer
-from broker.protocols.cursus import PROTOCOL
+from broker.protocols.cursus.dispatch import PROTOCOL
 from tests.support.cursus_client import Message, batch
 from tests.support.fakes import FakeBroker
 

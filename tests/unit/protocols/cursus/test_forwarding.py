@@ -9,7 +9,7 @@ import pytest
 from broker.core.cluster.records import NO_LEADER
 from broker.model.address import Address
 from broker.protocols.base import Answer, Immediate
-from broker.protocols.cursus import PROTOCOL
+from broker.protocols.cursus.dispatch import PROTOCOL
 from tests.support.cursus_client import Message, batch, envelope
 from tests.support.fakes import FakeBroker
 from tests.support.scripted_upstream import Upstream, clustered

@@ -5,7 +5,7 @@ import pytest
 from broker._native.protocols.cursus.produce import HAS_NAMED_PRODUCERS, HAS_STREAMS, SPREADS_KEYS
 from broker.model.config import load
 from broker.model.topic_config import STREAM_SETTINGS, TopicConfig
-from broker.protocols import log_flags
+from broker.protocols.registry import log_flags
 
 
 @pytest.mark.parametrize(

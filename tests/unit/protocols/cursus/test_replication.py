@@ -11,7 +11,7 @@ from broker.core.links import Links
 from broker.core.logs import partition
 from broker.model.address import Address
 from broker.protocols.base import Answer
-from broker.protocols.cursus import PROTOCOL
+from broker.protocols.cursus.dispatch import PROTOCOL
 from broker.protocols.cursus.handlers import protocol as cluster_commands
 from tests.support.cursus_client import Message, batch
 from tests.support.replicated_topic import ReplicatedTopic

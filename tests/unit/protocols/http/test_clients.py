@@ -11,7 +11,8 @@ import pytest
 from broker.core.session import Session
 from broker.model.principal import Principal
 from broker.protocols.base import Answer
-from broker.protocols.http import PROTOCOL, clients
+from broker.protocols.http import clients
+from broker.protocols.http.dispatch import PROTOCOL
 from tests.support.fakes import FakeBroker
 
 

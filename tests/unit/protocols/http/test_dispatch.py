@@ -15,7 +15,8 @@ from broker.core.session import Session
 from broker.model.long_page import LongPage
 from broker.model.principal import Principal
 from broker.protocols.base import Answer
-from broker.protocols.http import PROTOCOL, dispatch
+from broker.protocols.http import dispatch
+from broker.protocols.http.dispatch import PROTOCOL
 from broker.protocols.http.page import TEXT, Content, Page
 from broker.protocols.http.request import Request, parse_head
 from tests.support.fakes import FakeBroker

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from broker.core.maintenance.disk_space import Level
 from broker.core.security.login import Login, LoginRules
 from broker.core.topics.topic import Topic
 from broker.protocols.base import Answer
-from broker.protocols.http import PROTOCOL
+from broker.protocols.http.dispatch import PROTOCOL
+from broker.storage.directories import Directories
 from tests.support.fakes import FakeBroker
 
 
@@ -31,6 +33,7 @@ def page(status: str, kind: str, text: str, *more: str, shown: str | None = None
         f"Content-Type: {kind}",
         f"Content-Length: {len(text)}",
         "Cache-Control: no-store",
+        "X-Content-Type-Options: nosniff",
         "Connection: close",
         *more,
     ]
@@ -159,6 +162,20 @@ def cluster_page(broker: FakeBroker) -> tuple[int, dict[str, Any]]:
     text = asyncio.run(answer())
     told = json.loads(text.partition("\r\n\r\n")[2]).get("reasons", ())
     return status(text), {each["reason"]: each for each in told}
+
+
+def test_directories_that_are_missing_or_have_failed_are_named(tmp_path: Path) -> None:
+    broker = FakeBroker()
+    directories = Directories(tmp_path, [tmp_path / "failed"], {tmp_path / "missing": "gone"})
+    broker.session.broker = broker.broker._replace(more_directories=directories)
+    directories.check([tmp_path / "failed" / "t-0"])
+
+    code, told = cluster_page(broker)
+
+    assert (code, list(told)) == (503, ["lost_directories"])
+    examples = [f"{tmp_path}/failed", f"{tmp_path}/missing"]
+    assert told["lost_directories"]["examples"] == examples
+    assert status(ask(broker, "GET /ready HTTP/1.1")) == 200
 
 
 def test_the_cluster_is_healthy_while_nothing_is_wrong() -> None:

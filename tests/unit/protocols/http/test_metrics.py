@@ -9,7 +9,7 @@ import pytest
 
 from broker.model.long_page import LongPage
 from broker.protocols.base import Answer
-from broker.protocols.http import PROTOCOL
+from broker.protocols.http.dispatch import PROTOCOL
 from tests.support.fakes import FakeBroker
 
 PATHS = ("/metrics", "/metrics/all")

@@ -9,8 +9,9 @@ import pytest
 from broker.codec import schema
 from broker.core.session import Session
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError
-from broker.protocols.kafka import PROTOCOL, dispatch
+from broker.protocols.kafka import dispatch
 from broker.protocols.kafka.api import Api, Body, Request
+from broker.protocols.kafka.dispatch import PROTOCOL
 from broker.protocols.kafka.table import APIS
 from tests.support.fakes import FakeBroker
 

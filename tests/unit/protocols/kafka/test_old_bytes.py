@@ -5,8 +5,6 @@ The bytes are written by hand, without the schema tables.
 
 import asyncio
 import struct
-import zlib
-from collections.abc import Sequence
 
 import pytest
 
@@ -26,43 +24,35 @@ from broker.core.groups.records.offsets import CommittedOffset
 from broker.core.topics.topic import OFFSETS_TOPIC
 from broker.model.errors import ErrorCode
 from tests.support.fakes import NOW_MS, FakeBroker, batch
-
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, COMMIT, OFFSETS, COORDINATOR = 0, 1, 2, 3, 8, 9, 10
-JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST, API_VERSIONS = 11, 12, 13, 14, 15, 16, 18
-
-
-def i8(value: int) -> bytes:
-    return struct.pack(">b", value)
-
-
-def i16(value: int) -> bytes:
-    return struct.pack(">h", value)
-
-
-def i32(value: int) -> bytes:
-    return struct.pack(">i", value)
-
-
-def i64(value: int) -> bytes:
-    return struct.pack(">q", value)
-
-
-def text(value: str | None) -> bytes:
-    return i16(-1) if value is None else i16(len(value)) + value.encode()
-
-
-def data(value: bytes | None) -> bytes:
-    return i32(-1) if value is None else i32(len(value)) + value
-
-
-def array(items: Sequence[bytes]) -> bytes:
-    return i32(len(items)) + b"".join(items)
+from tests.support.guide_bytes import (
+    API_VERSIONS,
+    COMMIT,
+    COORDINATOR,
+    DESCRIBE,
+    FETCH,
+    HEARTBEAT,
+    JOIN,
+    LEAVE,
+    LIST,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSETS,
+    PRODUCE,
+    SYNC,
+    array,
+    data,
+    i8,
+    i16,
+    i32,
+    i64,
+    text,
+)
+from tests.support.guide_bytes import message as message_at
 
 
 def message(magic: int, offset: int, value: bytes) -> bytes:
-    """Return a plain message without a key."""
-    rest = i8(magic) + i8(0) + (i64(NOW_MS) if magic else b"") + data(None) + data(value)
-    return i64(offset) + i32(len(rest) + 4) + struct.pack(">I", zlib.crc32(rest)) + rest
+    """Return a plain message of now."""
+    return message_at(magic, offset, value, NOW_MS)
 
 
 def ask(broker: FakeBroker, key: int, version: int, body: bytes) -> bytes:

@@ -246,6 +246,15 @@ PLAIN = Message(value=b"value", timestamp=NOW_MS)
 COMPRESSED = wrapper([PLAIN], GZIP)
 
 
+@magics
+def test_attribute_bits_without_a_meaning_are_ignored(broker: FakeBroker, magic: int) -> None:
+    message = Message(0, b"key", b"v", magic=magic, timestamp=NOW_MS, attributes=0x70)
+
+    assert produce(broker, magic, message.encode())["error_code"] == 0
+    assert attributes(broker) == [0]
+    assert rows(stored(broker)) == [(0, NOW_MS if magic else -1, b"key", b"v")]
+
+
 @old_versions
 @pytest.mark.parametrize(
     "records",
@@ -270,12 +279,13 @@ COMPRESSED = wrapper([PLAIN], GZIP)
         batch() + batch(),
         batch()[:-1],
         Message(value=b"v" * 50, magic=3).encode(),
+        bytes(8) + b"\xff" * 4 + PLAIN.encode()[12:],
     ],
     ids=[
         "null", "empty", "cut short", "second cut short", "bad crc", "plain and wrapper",
         "wrapper and plain", "two wrappers", "wrapper cut short", "wrapper's crc", "inner crc",
         "empty wrapper", "other magic inside", "not compressed at all", "wrapper inside", "batch",
-        "batch first", "two batches", "batch cut short", "unknown magic",
+        "batch first", "two batches", "batch cut short", "unknown magic", "negative size",
     ],
 )  # fmt: skip
 def test_an_invalid_set_is_corrupt_and_nothing_of_it_is_stored(

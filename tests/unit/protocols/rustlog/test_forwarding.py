@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from broker.protocols.rustlog import PROTOCOL
+from broker.protocols.rustlog.dispatch import PROTOCOL
 from tests.support import rustlog_client
 from tests.support.fakes import FakeBroker
 from tests.support.scripted_upstream import Upstream, clustered

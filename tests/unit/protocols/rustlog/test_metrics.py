@@ -11,7 +11,7 @@ from broker.core.cluster_view import Leadership
 from broker.core.links import Links
 from broker.core.topics.topic import Topic
 from broker.protocols.base import Reply
-from broker.protocols.rustlog import PROTOCOL
+from broker.protocols.rustlog.dispatch import PROTOCOL
 from broker.protocols.rustlog.handlers import metrics
 from tests.support.fakes import FakeBroker
 from tests.support.rustlog_client import commit

@@ -6,7 +6,8 @@ import pytest
 
 from broker.core.groups.commands.assigned import AssignedError
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
-from broker.protocols.v1 import STORAGE_FAILURE, errors
+from broker.protocols.v1 import errors
+from broker.protocols.v1.dispatch import STORAGE_FAILURE
 from broker.protocols.v1.errors import Code
 from broker.protocols.v1.handlers import produce
 from tests.unit.protocols.v1.v1_client import V1Client

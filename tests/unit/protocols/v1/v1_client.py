@@ -1,19 +1,15 @@
 """V1's protocol over a broker made of fakes."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable
+from typing import Any
 
 from broker.core.groups.commands.assigned import AssignedError, AssignedResponse
 from broker.core.groups.commands.offsets import FetchOffsetsResponse
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
-from broker.protocols.base import Answer
 from broker.protocols.v1.dispatch import V1
 from tests.support.fakes import FakeBroker, FakeGroups
-
-if TYPE_CHECKING:
-    from broker.core.logs.log import Log
 
 
 class FakeAssignedGroups(FakeGroups):
@@ -44,7 +40,6 @@ class V1Client:
         self.fakes = FakeBroker({name.replace("_", "."): value for name, value in settings.items()})
         self.groups = FakeAssignedGroups()
         self.protocol = V1()
-        self.written: Sequence[tuple[Log, int]] = ()  # of its last Answer
         broker = self.fakes.broker._replace(groups=self.groups)  # type: ignore[arg-type]
         self.session = Session(broker, "192.0.2.7", "broker.example", 9092)
 
@@ -59,9 +54,6 @@ class V1Client:
         answer = self.protocol.handle(0, 0, None, line, self.session)
         if isinstance(answer, Awaitable):
             answer = await answer
-        if isinstance(answer, Answer):
-            assert answer.body
-            self.written, answer = answer.written, answer.body
         assert isinstance(answer, bytes)
         text = answer.decode()
         assert text.startswith("V1|1|")

@@ -41,6 +41,8 @@ class Broker:
     async def join(self) -> None:
         self.registered.append(self.membership.intact_since)
         self.member.epoch += 70
+        if self.membership.intact_since == NO_EPOCH:
+            self.membership.set_intact_since(self.member.epoch)
         self._report()
 
     def run(self, scenario: Callable[[], Any]) -> None:
@@ -88,6 +90,22 @@ def test_a_directory_that_has_lost_records_is_registered_anew(broker: Broker) ->
     again.run(join_and_lose)
 
     assert again.registered == [70, 0]
+
+
+def test_a_directory_that_was_put_back_is_intact_since_the_registration_that_found_it(
+    broker: Broker,
+) -> None:
+    intact.write(broker.path, 30)
+    again = Broker(broker.path)
+
+    async def join() -> None:
+        again.membership.set_intact_since(70)  # another one was registered since
+        await again.join()
+        await again.noted(70)
+
+    again.run(join)
+
+    assert Broker(broker.path).membership.intact_since == 70
 
 
 def test_a_loss_that_the_recovery_finds_is_known_before_the_registration(broker: Broker) -> None:

@@ -15,7 +15,6 @@ from broker.server.opening import open_metadata
 from broker.storage.checkpoints import checkpoint, store_seen
 from broker.storage.log_dir import LogDir
 from broker.storage.metadata import Put, topic_key
-from broker.storage.metadata.etcd.gateway import Gateway
 from broker.storage.metadata.sqlite import SqliteMetaStore
 from tests.support.certificates import Authority
 from tests.support.etcd import Etcd
@@ -241,24 +240,13 @@ def test_a_user_that_etcd_refuses_is_told_which_settings_are_wrong(tmp_path: Pat
     etcd = Etcd(tmp_path / "etcd")
     password = tmp_path / "password"
     password.touch(0o600)
-
-    async def enable() -> None:
-        admin = Gateway(etcd.endpoints)
-        for path, body in (
-            ("auth/user/add", {"name": "root", "password": "secret"}),
-            ("auth/user/grant", {"user": "root", "role": "root"}),
-            ("auth/user/add", {"name": "nobody", "password": "secret"}),
-            ("auth/enable", {}),
-        ):
-            await admin.call(path, body, seconds=5, changes=True)
-        await admin.close()
-
     as_user = ("polylog.metadata.user=root", f"polylog.metadata.password.file={password}")
     as_nobody = ("polylog.metadata.user=nobody", as_user[1])
     password.write_text("secret\n")
     with pytest.raises(ConfigError, match=r"not enabled.*check polylog\.metadata\.user"):
         join(etcd, tmp_path / "1", "users", *as_user)
-    asyncio.run(enable())
+    etcd.ask("auth/user/add", name="nobody", password="secret")
+    etcd.enable_passwords()
     assert join(etcd, tmp_path / "1", "users", *as_user)
     for settings, reason in (((), "user name is empty"), (as_nobody, "permission denied")):
         with pytest.raises(ConfigError, match=rf"{reason}.*check polylog\.metadata\.user"):

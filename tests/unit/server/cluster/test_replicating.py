@@ -159,6 +159,15 @@ class Brokers:
             side.wire.table.brokers = {SELF: self.node.image.brokers[SELF].epoch}
         self.node.change_epoch(self.node.image.brokers[SELF].epoch)
 
+    def write_and_delete(self) -> PartitionLog:
+        """Write six records to the log of broker 1, and delete those of the first batch, five."""
+        log = self.leaders[1].found[0]
+        appended(log, records(5))
+        appended(log, records())
+        self.leaders[1].logs.sync(log)
+        log.move_log_start(5)
+        return log
+
     def lead(self, leader: int, partition: int = 0, epoch: int = 0) -> PartitionLog:
         """Let a broker's log lead; return it."""
         log = self.leaders[leader].found[partition]
@@ -368,14 +377,31 @@ async def test_a_replica_with_another_history_is_truncated_and_copied_again(
 @in_a_loop
 async def test_a_replica_that_ends_before_its_leader_begins_is_begun_anew(tmp_path: Path) -> None:
     async with brokers(tmp_path) as all_of_them:
-        leading = all_of_them.leaders[1].found[0]
-        appended(leading, records(5))
-        appended(leading, records())
-        all_of_them.leaders[1].logs.sync(leading)
-        leading.move_log_start(5)
+        all_of_them.write_and_delete()
         all_of_them.lead(1)
 
         all_of_them.follow()
+
+        await all_of_them.until(lambda: bool(all_of_them.cutting.cut))
+        assert all_of_them.cutting.cut == [("begin anew", 0, 5)]
+
+
+@in_a_loop
+async def test_a_replica_out_of_sync_whose_last_epoch_its_leader_has_deleted_is_begun_anew(
+    tmp_path: Path,
+) -> None:
+    async with brokers(tmp_path) as all_of_them:
+        log = all_of_them.own.found[0]
+        log.lead(1, SELF, [SELF], [SELF])
+        appended(log, records(5))
+        all_of_them.own.logs.sync(log)
+        leading = all_of_them.leaders[1].found[0]
+        leading.lead(2, 1, [1], [1])
+        all_of_them.write_and_delete()
+        all_of_them.lead(1, epoch=2).set_isr([1], 1)
+        all_of_them.node.elect(0, 1, 2)
+
+        all_of_them.follow(epoch=2)
 
         await all_of_them.until(lambda: bool(all_of_them.cutting.cut))
         assert all_of_them.cutting.cut == [("begin anew", 0, 5)]
@@ -386,11 +412,7 @@ async def test_an_empty_replica_that_begins_after_its_leaders_end_is_begun_anew(
     tmp_path: Path,
 ) -> None:
     async with brokers(tmp_path) as all_of_them:
-        leading = all_of_them.leaders[1].found[0]
-        appended(leading, records(5))
-        appended(leading, records())
-        all_of_them.leaders[1].logs.sync(leading)
-        leading.move_log_start(5)
+        all_of_them.write_and_delete()
         all_of_them.lead(1)
         truncation.recreate(all_of_them.own.found[0], 100)
 
@@ -442,6 +464,52 @@ async def test_an_empty_replica_that_begins_within_a_batch_of_its_leader_is_begu
 
         await all_of_them.until(lambda: bool(all_of_them.cutting.cut))
         assert all_of_them.cutting.cut == [("begin anew", 0, 0)]
+
+
+@in_a_loop
+async def test_an_empty_replica_that_has_led_copies_records_of_an_earlier_epoch(
+    tmp_path: Path,
+) -> None:
+    async with brokers(tmp_path) as all_of_them:
+        leading = all_of_them.write_and_delete()
+        truncation.recreate(all_of_them.own.found[0], 5)
+        all_of_them.own.found[0].lead(2, SELF, [1, 2, 3], [1, SELF])
+        all_of_them.lead(1, epoch=3)
+        all_of_them.node.elect(0, 1, 3)
+
+        async def truncate(log: PartitionLog) -> None:
+            assert log.epoch_entries == [(2, 5)]
+            truncation.set_epochs(log, [(0, 5)])
+
+        all_of_them.cutting.work = truncate
+        log = all_of_them.follow(epoch=3)
+
+        await all_of_them.until(lambda: log.high_watermark == 6)
+        assert all_of_them.cutting.cut == [("truncate", 0, 5)]
+        assert log.read(5, 1 << 20) == leading.read(5, 1 << 20)
+
+
+@in_a_loop
+async def test_an_empty_replica_is_not_begun_anew_for_records_that_are_not_valid(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may be in sync: its end must not go back."""
+    caplog.set_level("DEBUG")
+    async with brokers(tmp_path) as all_of_them:
+        leading = all_of_them.write_and_delete()
+        [(_, size, _)] = leading.segment_entries
+        path = Path(leading.folder) / "00000000000000000000.log"
+        file = bytearray(path.read_bytes())
+        file[-1] ^= 1
+        assert len(file) == size
+        path.write_bytes(file)
+        all_of_them.lead(1)
+        truncation.recreate(all_of_them.own.found[0], 5)
+
+        all_of_them.follow()
+
+        await all_of_them.until(lambda: caplog.text.count("reason=corrupt") > 1)
+        assert not all_of_them.cutting.cut
 
 
 @in_a_loop

@@ -162,3 +162,34 @@ def test_files_that_another_process_has_removed_are_no_error(
     DeletedFolders(tmp_path).remove_some(deque([folder]))
 
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("operation", ["rename", "sync_folder", "list_folder", "remove"])
+def test_another_directory_that_fails_is_left_to_the_next_start(
+    tmp_path: Path, operation: str
+) -> None:
+    home, other = tmp_path / "home", tmp_path / "other"
+    for number, path in enumerate([home, other, home]):
+        path.mkdir(exist_ok=True)
+        make(path, f"t-{number}")
+    folders = DeletedFolders(home, others=[other])
+    file_ops.start_recording()
+    file_ops.fail(operation, f"{other}*", errno.EIO, times=100)
+
+    folders.put_away("t", ID, range(3), is_name_taken=False)
+    folders.sync()
+    left = deque(folders.waiting("t", ID, range(3)))
+    while left:
+        folders.remove_some(left)
+    file_ops.stop_recording()
+
+    assert names(home) == []
+    assert len(names(other)) == 1
+    assert not folders.is_complete
+    again = DeletedFolders(home, others=[other])
+    again.put_away("t", ID, range(3), is_name_taken=False)
+    left = deque(again.waiting("t", ID, range(3)))
+    while left:
+        again.remove_some(left)
+    assert names(other) == []
+    assert again.is_complete

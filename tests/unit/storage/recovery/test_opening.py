@@ -51,16 +51,20 @@ def test_an_unclean_start_syncs_no_names_of_a_log_whose_last_segment_has_synced_
     again.kill()
 
 
+def batch_by(producer_id: int, *, sequence: int = 0) -> bytes:
+    return batch_of(
+        [(b"key", b"value", ())],
+        1_700_000_000_000,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
+    )
+
+
 def test_a_recovery_without_a_snapshot_knows_the_producers_of_the_first_record(
     broker: BrokerRun,
 ) -> None:
-    batch = batch_of(
-        [(b"key", b"value", ())],
-        1_700_000_000_000,
-        producer_id=7,
-        producer_epoch=0,
-        base_sequence=0,
-    )
+    batch = batch_by(7)
     broker.open()[0].append(batch)
     broker.kill()
 
@@ -69,4 +73,39 @@ def test_a_recovery_without_a_snapshot_knows_the_producers_of_the_first_record(
     log.append(batch)
 
     assert log.log_end_offset == 1, "the duplicate is recognised"
+    again.kill()
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3])
+def test_the_producers_of_what_is_left_are_known_when_a_log_has_lost_its_synced_end(
+    broker: BrokerRun, kept: int
+) -> None:
+    batches = [batch_by(7), batch_by(8), batch_by(7, sequence=1), batch_by(9)]
+    (log,) = broker.open()
+    for each in batches[:2]:
+        log.append(each)
+    broker.stop()
+    second = BrokerRun(broker.path)
+    (log,) = second.open()
+    for each in batches[2:]:
+        log.append(each)
+    second.stop()  # there are snapshots at 2 and 4
+    third = BrokerRun(broker.path)
+    third.open()[0].append(BATCH)
+    third.kill()
+    (file,) = Path(log.folder).glob("*.log")
+    whole = file.read_bytes()
+    end = sum(map(len, batches[:kept]))
+    file.write_bytes(whole[:end] + bytes(len(whole) - end))
+
+    again = BrokerRun(broker.path)
+    (log,) = again.open()
+    assert log.log_end_offset == kept
+    for each in batches[:kept]:
+        log.append(each)
+
+    assert log.log_end_offset == kept, "the duplicates are recognised"
+    assert {producer for producer, _, _ in log.producer_ends} == ({7, 8} if kept > 1 else {7})
+    names = [file.name for file in Path(log.folder).glob("*.snapshot")]
+    assert all(int(name[:20]) <= kept for name in names), "none is of other batches later"
     again.kill()

@@ -117,37 +117,6 @@ def test_a_folder_of_another_topic_id_is_set_aside(broker: BrokerRun) -> None:
     again.kill()
 
 
-def test_a_folder_of_no_known_topic_is_set_aside_and_kept(broker: BrokerRun) -> None:
-    shutil.copytree(broker.open()[0].folder, broker.path / "lost-7")
-
-    broker.partitions.rename_strays()
-
-    (aside,) = broker.path.glob("lost-7.*-stray")
-    assert (aside / text_files.PARTITION_METADATA).exists()
-
-
-def test_the_folder_of_a_partition_that_was_moved_to_other_brokers_is_removed(
-    broker: BrokerRun,
-) -> None:
-    log = broker.open()[0]
-    moved = broker.path / "moved-7"
-    shutil.copytree(log.folder, moved)
-    shutil.copytree(log.folder, broker.path / "kept-8")
-
-    doomed = broker.partitions.rename_strays(lambda *_: log.topic_id, lambda _, number: number == 8)
-
-    assert [each.name.partition(".")[0] for each in doomed] == ["moved-7"]
-    assert doomed[0].exists()
-    assert not moved.exists()
-    assert (broker.path / "kept-8").exists()
-
-
-def test_a_delete_interrupted_by_a_crash_is_finished(broker: BrokerRun) -> None:
-    (broker.path / "gone-0.xyz-delete").mkdir()
-
-    assert broker.partitions.rename_strays() == [broker.path / "gone-0.xyz-delete"]
-
-
 def test_a_partition_with_an_unreadable_file_is_offline_and_the_others_work(
     broker: BrokerRun,
 ) -> None:
@@ -438,6 +407,18 @@ def test_the_digests_are_durable_before_the_clean_stop_marker(broker: BrokerRun)
     renamed = done.index(("rename", clean_segments.FILE_NAME + ".tmp"))
     synced = done.index(("sync_folder", broker.path.name), renamed)
     assert synced < done.index(("rename", text_files.CLEAN_SHUTDOWN + ".tmp"))
+
+
+@pytest.mark.parametrize("reason", ["its disk has failed", ""])
+def test_a_log_that_is_taken_offline_with_many_others_is_not_logged(
+    broker: BrokerRun, caplog: pytest.LogCaptureFixture, reason: str
+) -> None:
+    [log] = broker.open()
+
+    log.take_offline(reason)
+
+    assert log.is_offline
+    assert ("log offline" in caplog.text) is bool(reason)
 
 
 def test_an_offline_log_makes_the_stop_unclean(broker: BrokerRun) -> None:

@@ -111,6 +111,64 @@ def test_a_released_replica_keeps_its_high_watermark(tmp_path: Path) -> None:
     assert (again.high_watermark, again.log_end_offset) == (3, 5)
 
 
+@pytest.mark.parametrize("durability", ["group-commit", "os"])
+def test_turns_and_syncs_make_nothing_readable_before_a_replica_has_its_role(
+    tmp_path: Path, durability: str
+) -> None:
+    member, log = grown(tmp_path, durability)
+    log.configure(segment_bytes_max=1)
+    member.append(log, 3)
+    member.checkpoint()
+    again = Member(tmp_path, durability)
+    log = again.open()
+
+    synced: list[bool] = []
+    log.when_synced(log.log_end_offset, synced.append)
+    again.append(log, 0)
+    again.turn.end()
+    while not synced:
+        again.turn.poll_synced()
+    again.checkpoint()
+
+    assert (log.high_watermark, log.log_end_offset) == (3, 8)
+    assert Member(tmp_path, durability).open().high_watermark == 3
+    log.lead(2, ID, [ID], [ID])
+    again.append(log, 0)
+    assert log.high_watermark == 8, "nobody else has a replica"
+
+
+@pytest.mark.parametrize("durability", ["group-commit", "os"])
+def test_a_replica_that_becomes_the_only_one_in_a_turn_with_other_work_is_readable(
+    tmp_path: Path, durability: str
+) -> None:
+    member, _ = grown(tmp_path, durability)
+    member.checkpoint()
+    again = Member(tmp_path, durability)
+    log = again.open()
+    for is_group_commit in (durability == "os", durability != "os"):
+        log.configure(is_group_commit=is_group_commit)  # has the turn end with a write
+
+    log.lead(2, ID, [ID], [ID])
+    again.append(log, 0)
+
+    assert log.high_watermark == 5
+
+
+def test_a_replica_that_cannot_be_read_in_a_run_keeps_its_high_watermark(tmp_path: Path) -> None:
+    member, _ = grown(tmp_path)
+    member.checkpoint()
+    without = Member(tmp_path)
+    (log,) = without.partitions.announce_topic("topic", TOPIC_ID, [0], without.config)
+    log.take_offline("its directory is missing")
+    log.end_loading()
+
+    without.checkpoint()
+    without.partitions.close()
+
+    again = Member(tmp_path).open()
+    assert (again.high_watermark, again.log_end_offset) == (3, 5)
+
+
 def test_without_a_checkpoint_nothing_is_known_to_be_replicated(tmp_path: Path) -> None:
     grown(tmp_path)
 

@@ -1,12 +1,16 @@
 """Partitions in several directories, from start to start, with one of them missing or failing."""
 
 import errno
+import shutil
 from pathlib import Path
 
 import pytest
 
 from broker._native.kernel import file_ops
+from broker.model.errors import StorageError
 from broker.model.identifiers import random_id
+from broker.model.log_results import AppendStatus
+from broker.segments import text_files
 from broker.storage.checkpoints import checkpoint
 from broker.storage.directories import Directories
 from broker.storage.files.deletion import DeletedFolders
@@ -28,6 +32,7 @@ def disks(tmp_path: Path) -> list[Path]:
     paths = [tmp_path / name for name in ("first", "second")]
     for path in paths:
         path.mkdir()
+        (path / text_files.META_PROPERTIES).touch()
     return paths
 
 
@@ -93,6 +98,21 @@ def test_partitions_of_a_missing_directory_are_offline_and_come_back(disks: list
     assert not again.partitions.is_clean
     assert [log.log_end_offset for log in again.open(count=4)] == [2, 1, 1, 1]
     again.kill()
+
+
+def test_partitions_of_a_missing_directory_keep_their_recovery_points(disks: list[Path]) -> None:
+    written(disks).stop()
+    without = run_on(disks, {disks[1]: "it is gone"})
+    without.open(count=4)
+
+    planned = without.partitions.plan_checkpoint()
+    without.partitions.forget("topic", [0])  # and a new log of its name is made meanwhile
+    without.partitions.open_topic("topic", random_id(), [0], CONFIG)
+    without.partitions.write_checkpoint(planned)
+
+    points = text_files.read_offsets(disks[0] / text_files.RECOVERY_POINTS)
+    assert (points["topic", 1], points["topic", 3]) == (1, 1)
+    without.kill()
 
 
 def test_partitions_of_a_directory_that_is_given_up_are_made_anew(disks: list[Path]) -> None:
@@ -174,4 +194,80 @@ def test_a_directory_that_cannot_be_synced_fails_its_own_logs_alone(
 
     file_ops.stop_recording()
     assert {log.partition for log in failed} == {1, 3}
+    broker.kill()
+
+
+def test_a_topic_that_a_directory_could_not_take_is_made_elsewhere(disks: list[Path]) -> None:
+    broker = run_on(disks)
+    file_ops.start_recording()
+    for operation in ("list_folder", "open"):
+        file_ops.fail(operation, f"{disks[1]}/*", errno.EIO, times=100)
+
+    with pytest.raises(StorageError):
+        broker.make(count=2)
+
+    logs = broker.make(count=2)
+    file_ops.stop_recording()
+    assert [Path(log.folder).parent for log in logs] == [disks[0]] * 2
+    broker.kill()
+
+
+def test_a_full_directory_refuses_the_records_of_its_own_partitions(disks: list[Path]) -> None:
+    broker = run_on(disks)
+    logs = broker.make(count=4)
+    broker.partitions.other_disks[disks[1]].refuses_clients = True
+
+    statuses = [log.append(BATCH).status for log in logs]
+
+    appended, full = AppendStatus.APPENDED, AppendStatus.LOG_FULL
+    assert statuses == [appended, full, appended, full]
+    broker.kill()
+
+
+def test_a_topic_is_made_elsewhere_after_its_directory_has_gone(disks: list[Path]) -> None:
+    directories = Directories(disks[0], disks[1:])
+    broker = BrokerRun(disks[0], directories=directories)
+    directories.prefer("topic-0", disks[1])
+    shutil.rmtree(disks[1])
+
+    with pytest.raises(StorageError, match="second"):
+        broker.make()
+    [log] = broker.make()
+
+    assert log.folder == str(disks[0] / "topic-0")
+    broker.stop()
+
+
+def test_a_partition_is_not_made_where_another_disk_is_by_now(disks: list[Path]) -> None:
+    broker = written(disks)
+    disks[1].rename(disks[1].with_name("elsewhere"))
+    disks[1].mkdir()  # as a disk that is not mounted any more
+
+    with pytest.raises(StorageError, match="is the disk mounted"):
+        broker.partitions.open_topic("new", random_id(), range(2), CONFIG)
+
+    assert list(disks[1].iterdir()) == []
+    assert not (disks[0] / "new-0").exists()
+    broker.kill()
+
+
+def test_a_partition_that_a_failed_disk_keeps_is_not_made_on_another_one(disks: list[Path]) -> None:
+    directories = Directories(disks[0], disks[1:])
+    broker = BrokerRun(disks[0], directories=directories)
+    [first, second] = broker.make(count=2)
+    assert Path(second.folder).parent == disks[1]
+    file_ops.start_recording()
+    file_ops.fail("write", f"{disks[1]}/*", errno.EIO, times=1_000_000)
+    directories.check([Path(second.folder)])
+    for log in (first, second):
+        log.take_offline("for this test")
+        broker.partitions.abandon(log)
+        broker.partitions.forget_moved("topic", log.partition)
+    file_ops.stop_recording()
+
+    logs = broker.partitions.announce_topic("topic", TOPIC_ID, range(2), CONFIG)
+
+    assert [log.folder for log in logs] == [first.folder, second.folder]
+    assert broker.partitions.load(logs[0]) is None
+    assert broker.partitions.load(logs[1]) is not None
     broker.kill()

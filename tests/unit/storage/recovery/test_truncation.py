@@ -402,6 +402,30 @@ def test_damage_before_a_cut_is_left_to_the_cut_itself(broker: CutLog) -> None:
     assert not list(Path(log.folder).glob("*.snapshot"))
 
 
+def test_the_producers_of_what_is_left_are_known_when_a_cut_finds_damage_below_a_snapshot(
+    broker: CutLog,
+) -> None:
+    log = broker.make()
+    for number in range(6):
+        batch = records(producer_id=number % 2, producer_epoch=0, base_sequence=number // 2)
+        appended(log, batch)
+        broker.finish(log)
+        if number in (1, 3):
+            broker.partitions.write_snapshot(log, *log.producer_snapshot())
+    stored = content_of(log)
+    file = Path(log.folder) / file_name(0, LOG)
+    data = bytearray(file.read_bytes())
+    for number in (3, 4):
+        data[sum(map(len, stored[: number + 1])) - 1] ^= 1
+    file.write_bytes(data)
+
+    broker.cut(log, 5)
+
+    assert log.log_end_offset == 3
+    assert sorted(log.producer_ends) == [(0, 0, 2), (1, 0, 1)]
+    assert [each.name for each in Path(log.folder).glob("*.snapshot")] == [f"{2:020}.snapshot"]
+
+
 def test_epochs_of_what_a_crash_has_lost_are_removed_durably(broker: CutLog) -> None:
     log = broker.make()
     for epoch in (1, 2, 3):

@@ -1,6 +1,6 @@
 from typing import final
 
-__pyx_capi__: dict[str, object]  # what cursus_publish.pxd declares
+__pyx_capi__: dict[str, object]  # what publish.pxd declares
 
 @final
 class RoundRobin:

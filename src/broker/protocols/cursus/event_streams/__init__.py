@@ -2,6 +2,6 @@
 
 An event is a record with the stream's key and a header with its version: 1, 2, 3 and so on. A
 snapshot is a record with a header that names the version it was made at. The log is the truth;
-`file` finds a stream's records in it, `loading` makes the file from the log, and `tables` follows
-leadership, decides versions, and writes the file behind the appends.
+`file` finds a stream's records in it, `loading` makes the file from the log, `partition_streams`
+decides versions, and `tables` follows leadership and writes the file behind the appends.
 """

@@ -13,6 +13,9 @@ WAL's index in private memory: an I/O error under a mapping ends the process.
 Each call is one statement, or a few: between two steps of a statement the thread has to wait for
 the interpreter's lock, which the loop holds for most of the time. So rows go in and out as JSON.
 Keys are texts of the characters 0 to 255, one for each byte.
+
+An empty file may be in the place of one that was damaged, or lost while it was closed, and whoever
+asks may not know of that. So no stream is looked up, and none written, until it was begun.
 """
 
 import json
@@ -67,6 +70,11 @@ _OFFSETS: Final = """
 SELECT min(version), max(version), json_group_array(offset) FROM (
     SELECT version, offset FROM events WHERE key = ? AND version >= ? ORDER BY version LIMIT ?)
 """
+# Each page goes on behind the last key, so the rest of a long stream is not read.
+_KEYS: Final = """
+SELECT json_group_array(key) FROM (
+    SELECT DISTINCT key FROM (SELECT key FROM events WHERE key > ? ORDER BY key LIMIT ?))
+"""
 _SNAPSHOT: Final = "SELECT version, offset FROM snapshots WHERE key = ?"
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -105,7 +113,7 @@ class DamagedFileError(StorageError):
 class StreamFile:
     """The file of one partition. All calls block; they raise StorageError."""
 
-    __slots__ = ("_connection", "_path")
+    __slots__ = ("_connection", "_is_begun", "_path")
 
     def __init__(self, folder: Path) -> None:
         """Open the file, or make an empty one."""
@@ -134,6 +142,8 @@ class StreamFile:
             self._connection.executescript(_SCHEMA)
         elif version != _VERSION:
             raise DamagedFileError(f"{self._path}: it is of version {version}")
+        begun = self._connection.execute("SELECT 1 FROM covered WHERE topic_id <> ''").fetchone()
+        self._is_begun = begun is not None
 
     def _failure(self, error: sqlite3.DatabaseError) -> StorageError:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_NOTADB)
@@ -151,11 +161,13 @@ class StreamFile:
     def begin(self, topic_id: str) -> None:
         """Note whose events it has; it is empty."""
         self._row("UPDATE covered SET topic_id = ? RETURNING offset", (topic_id,))
+        self._is_begun = True
 
     def write(
         self, events: Events, snapshots: Mapping[bytes, Snapshot], offset: int, epoch: int
     ) -> None:
         """Add events and snapshots: it covers the log up to an offset then."""
+        self._check_begun()
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -172,8 +184,13 @@ class StreamFile:
 
     def versions(self, keys: Iterable[bytes]) -> list[int]:
         """Return the version of each stream, 0 for one without events."""
-        [found] = self._row(_VERSIONS, (_json([*map(_text, keys)]),))
+        [found] = self._find(_VERSIONS, (_json([*map(_text, keys)]),))
         return [version or 0 for version in json.loads(found)]
+
+    def keys(self, after: bytes, events_max: int) -> list[bytes]:
+        """Return keys of streams in their order, those behind another; none at the end."""
+        [found] = self._find(_KEYS, (_text(after), events_max))
+        return [key.encode("latin-1") for key in json.loads(found)]
 
     def offsets(self, key: bytes, first_version: int, count_max: int) -> list[int]:
         """Return the offsets of a stream's events from a version on.
@@ -181,7 +198,7 @@ class StreamFile:
         Raises StorageError if one is missing between two others, or before them.
         """
         values = (_text(key), first_version, count_max)
-        first, last, found = self._row(_OFFSETS, values)
+        first, last, found = self._find(_OFFSETS, values)
         offsets: list[int] = json.loads(found)
         if offsets and (first, last) != (first_version, first_version + len(offsets) - 1):
             raise StorageError(f"{self._path}: a version of a stream is missing")
@@ -189,8 +206,16 @@ class StreamFile:
 
     def snapshot(self, key: bytes) -> Snapshot | None:
         """Return a stream's latest snapshot."""
-        row = self._row(_SNAPSHOT, (_text(key),))
+        row = self._find(_SNAPSHOT, (_text(key),))
         return Snapshot(*row) if row else None
+
+    def _find(self, statement: str, values: tuple[object, ...]) -> tuple[Any, ...]:
+        self._check_begun()
+        return self._row(statement, values)
+
+    def _check_begun(self) -> None:
+        if not self._is_begun:
+            raise DamagedFileError(f"{self._path}: it is new, the one before is gone")
 
     def _row(self, statement: str, values: tuple[object, ...]) -> tuple[Any, ...]:
         try:
@@ -219,8 +244,9 @@ class StreamFiles:
             raise
 
     def begin_anew(self, folder: Path, topic_id: str) -> None:
-        """Begin an empty file in the place of one that may be there."""
-        self.remove(folder)
+        """Begin an empty file; one that was used before is removed."""
+        if self._of(folder).covered().topic_id:
+            self.remove(folder)
         self._of(folder).begin(topic_id)
 
     def _of(self, folder: Path) -> StreamFile:
@@ -233,12 +259,17 @@ class StreamFiles:
         return found
 
     def remove(self, folder: Path) -> None:
-        """Remove the file of a folder."""
+        """Remove the file of a folder.
+
+        The database goes first, and for good: SQLite drops a log of changes that it finds without
+        one, but a database may be torn without the log of its last changes.
+        """
         self.close(folder)
         for suffix in _SUFFIXES:
             path = folder / (FILE_NAME + suffix)
             if path.exists():
                 file_ops.remove(path)
+                file_ops.sync_folder(folder)
 
     def close(self, folder: Path) -> None:
         """Close the file of a folder, if it is open."""

@@ -1,7 +1,7 @@
 """Reads the events and snapshots of a log."""
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import NamedTuple
 
 from broker._native.protocols.cursus.batch import AGGREGATE_VERSION, SNAPSHOT_VERSION
@@ -33,7 +33,7 @@ class _Found(NamedTuple):
     snapshot_version: int
 
 
-async def parts(log: Log, start: int, end: int) -> AsyncIterator[Part]:
+async def parts(log: Log, start: int, end: int) -> AsyncGenerator[Part, None]:
     """Yield the parts of a log from an offset up to an end, at which a batch begins.
 
     The loop serves others in between. A batch that cannot be read is skipped with a warning: its

@@ -30,6 +30,7 @@ from broker.model.limits import (
     CURSUS_CONSUME_BYTES_MAX,
     CURSUS_PATTERN_TOPICS_MAX,
     CURSUS_RECORD_BYTES_MAX,
+    CURSUS_RESPONSE_BYTES_MAX,
     PARTITIONS_ANSWERED_PER_STEP,
     REGEX_MATCHES_PER_SLICE,
 )
@@ -137,7 +138,7 @@ async def _read_here(request: Request, wanted: Read) -> bytes:
     latest: dict[Log, int] = {}
     while True:
         sources = await _sources(request, wanted, latest)
-        async with request.broker.long_answers.turn(None, 0, CURSUS_CONSUME_BYTES_MAX):
+        async with request.broker.long_answers.turn(None, 0, CURSUS_RESPONSE_BYTES_MAX):
             answer = await _answer(request, wanted, sources)
         left_ms = deadline_ms - request.broker.clock.monotonic_ms()
         if answer is not None:

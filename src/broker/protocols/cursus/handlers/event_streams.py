@@ -29,7 +29,7 @@ from broker.core.topics.lookup import led_log
 from broker.core.topics.topic import Topic
 from broker.core.writing import batch_bytes_max
 from broker.model.errors import ErrorCode, LimitExceeded, RequestError
-from broker.model.limits import CURSUS_CONSUME_BYTES_MAX
+from broker.model.limits import CURSUS_CONSUME_BYTES_MAX, CURSUS_RESPONSE_BYTES_MAX
 from broker.model.stream_limits import (
     EVENT_KEY_BYTES_MAX,
     EVENTS_PER_ANSWER_MAX,
@@ -39,7 +39,7 @@ from broker.model.stream_limits import (
 from broker.protocols.base import Answer, Immediate
 from broker.protocols.cursus.errors import RefusedError
 from broker.protocols.cursus.event_streams.file import Snapshot
-from broker.protocols.cursus.event_streams.tables import Streams
+from broker.protocols.cursus.event_streams.partition_streams import PartitionStreams
 from broker.protocols.cursus.grammar import encoded, integer
 from broker.protocols.cursus.handlers.produce import Row, check_size
 from broker.protocols.cursus.requests import Request
@@ -61,7 +61,7 @@ class _Place(NamedTuple):
     topic: Topic
     key: bytes
     log: Log
-    streams: Streams
+    streams: PartitionStreams
 
 
 async def append_event(request: Request) -> str:
@@ -150,7 +150,7 @@ async def read(request: Request) -> Immediate:
         raise RefusedError("invalid_from_version")
     limit = _number(request, "limit", _VERSIONS)
     place = await _place(request, topic, key)
-    async with request.broker.long_answers.turn(None, 0, CURSUS_CONSUME_BYTES_MAX):
+    async with request.broker.long_answers.turn(None, 0, CURSUS_RESPONSE_BYTES_MAX):
         count_max = min(limit or EVENTS_PER_ANSWER_MAX, EVENTS_PER_ANSWER_MAX)
         found = await place.streams.find(key, first, count_max)
         if not limit and len(found.offsets) > count_max:
@@ -269,7 +269,8 @@ async def _place(request: Request, topic: Topic, key: bytes) -> _Place:
 
 
 def _batch(request: Request, topic: Topic, row: Row) -> bytes:
-    check_size([row])
+    # A stream is read in one frame: no event is larger than what that has of several.
+    check_size([row], CURSUS_CONSUME_BYTES_MAX)
     try:
         [batch] = encode(
             [row],

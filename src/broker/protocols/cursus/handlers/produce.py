@@ -68,6 +68,14 @@ _UINT64: Final = 0xFFFFFFFFFFFFFFFF
 _INT64: Final = range(-(1 << 63), 1 << 63)
 _FLAGS: Final = frozenset(("", "true", "false"))
 _NOT_LEADER: Final = "NOT_LEADER"
+# Errors of records that are the same whenever they are sent. The Python SDK, whose producers have
+# such names, sends a batch again for ever, and everything behind it waits, unless the error has
+# words of a sequence that cannot go on; then the producer ends. Others give such a batch up.
+_FINAL: Final = frozenset(
+    (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_RECORD)
+)
+_SENT_FOR_EVER: Final = "py-"
+_GIVE_UP: Final = "(left out, it makes an idempotency gap)"
 
 
 class _Records(NamedTuple):
@@ -130,6 +138,8 @@ def refusal_of(error: Exception, sent: Sent, session: Session) -> bytes:
     refusal = _refusal(error, address_of(session))
     if refusal.code == _NOT_LEADER:
         return refusal.text().encode()  # clients expect this error as text
+    if getattr(error, "code", None) in _FINAL and sent.producer_id.startswith(_SENT_FOR_EVER):
+        refusal.rest = f"{refusal.rest} {_GIVE_UP}"
     return failed(sent, refusal, state_of(session).leader)
 
 
@@ -176,7 +186,7 @@ async def _append(
     records: _Records, session: Session, state: ProtocolState, sent: Sent, acks: str
 ) -> Immediate:
     broker = session.broker
-    check_size(records.rows)
+    check_size(records.rows, size_max(records.topic))
     log = log_of(records.topic, records.partition)
     is_for_all = acks == _ALL_ACKS
     if not records.runs:
@@ -185,28 +195,26 @@ async def _append(
         )
     else:
         written = await _append_new(records, broker, state, log, is_for_all=is_for_all)
+    session.has_written(written.log, written.end_offset)
     if acks == _NO_ACKS:
-        return Answer(
-            UNACKNOWLEDGED, is_droppable=True, written=[(written.log, written.end_offset)]
-        )
+        return Answer(UNACKNOWLEDGED, is_droppable=True)
     failure = "the log of the partition has failed"
     await until_acknowledged(written.log, written.end_offset, failure, is_for_all=is_for_all)
-    answer = stored(sent, written.end_offset - 1, state_of(session).leader)
-    if is_for_all or not written.log.is_replicated:
-        return answer
-    return Answer(answer, written=[(written.log, written.end_offset)])
+    return stored(sent, written.end_offset - 1, state_of(session).leader)
 
 
-def check_size(rows: Sequence[Row]) -> None:
-    """Raise RequestError if a record is too large for a frame, in which it will be read."""
+def size_max(topic: Topic) -> int:
+    """Return how many bytes a record may take in a frame, which has the topic's name, too."""
+    return CURSUS_RECORD_BYTES_MAX - len(topic.name)
+
+
+def check_size(rows: Sequence[Row], bytes_max: int) -> None:
+    """Raise RequestError if a record takes more bytes in a frame, in which it will be read."""
     for index, (key, payload, headers) in enumerate(rows):
         size = RECORD_BYTES_MIN + len(key or b"") + len(payload)
         size += sum(len(text) for name, text in headers or () if name in _TEXTS)
-        if size > CURSUS_RECORD_BYTES_MAX:
-            text = (
-                f"message {index} takes {size} bytes in a frame, a record may take"
-                f" {CURSUS_RECORD_BYTES_MAX}"
-            )
+        if size > bytes_max:
+            text = f"message {index} takes {size} bytes in a frame, a record may take {bytes_max}"
             raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
 

@@ -43,6 +43,7 @@ from broker.protocols.cursus.handlers.produce import (
     headers_of,
     key_of,
     partition_for,
+    size_max,
     writable,
 )
 from broker.protocols.cursus.holders import (
@@ -96,7 +97,7 @@ async def publish(request: Request) -> str:
             run = Run(encoded(holder.producer_id), holder.producer.producer_epoch, sequence, 0, 1)
             row = (key or None, message, headers_of(run))
             try:
-                check_size([row])
+                check_size([row], size_max(topic))
                 await _write(request, holder, topic, partition, row)
             except RequestError as error:
                 raise of_request(error, address_of(request.session), _PUBLISH_FAILED) from error

@@ -1,10 +1,11 @@
 """DescribeLogDirs, v0-5. v2 flexible; v3 error; v4 total and usable bytes (KIP-827); v5 cordoned.
 
-No partition is being moved between directories (KIP-113). The lag of a replica is what its log
-lacks to its own high watermark, as in Kafka, which is nothing: a follower knows no higher one. A
-partition's size is that of its log, without preallocated space of files. A directory that is
-missing has an error and no partitions, as in Kafka. The response is built in steps: a topic that is
-deleted between two of them may be missing, and each size is that of its step.
+A partition that moves to another directory (KIP-113) is in both: in the other one as future key,
+with the bytes that are copied, and with the offsets that it lacks as its lag. The lag of a replica
+is what its log lacks to its own high watermark, as in Kafka: nothing. A partition's size is that of
+its log, without preallocated space of files. A directory that is missing or has failed has an error
+and no partitions, as in Kafka. The response is built in steps: a topic that is deleted between two
+of them may be missing, and each size is that of its step.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,7 @@ from broker.protocols.kafka.partitions import unique_partitions
 
 if TYPE_CHECKING:
     from broker.codec import bodies
+    from broker.core.maintenance.moves import Moves
 
 _Named: TypeAlias = Iterator[tuple[Topic, Iterable[int]]]
 
@@ -39,11 +41,13 @@ async def handle(
     for path in directories:
         results[str(path)] = row = _row(path)
         try:
-            space = await broker.disk_space(path)
+            space = await broker.disk_space(path) if directories.takes(path) else None
         except StorageError:
-            row["error_code"] = errors.number(ErrorCode.KAFKA_STORAGE_ERROR)
-        else:
+            space = None
+        if space is not None:
             row |= {"total_bytes": space.total_bytes, "usable_bytes": space.usable_bytes}
+        else:
+            row["error_code"] = errors.number(ErrorCode.KAFKA_STORAGE_ERROR)
     for path in directories.missing:
         results[str(path)] = row = _row(path)
         row["error_code"] = errors.number(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -54,9 +58,9 @@ async def handle(
     else:
         named = await _named(broker.topics, wanted)
     found: dict[tuple[str, str], bodies.DescribeLogDirsResponseTopic] = {}
-    async for part in in_parts(_rows(named), PARTITIONS_ANSWERED_PER_STEP):
-        for topic, folder, partition in part:
-            directory = str(directories.home) if len(results) == 1 else folder.rpartition("/")[0]
+    async for part in in_parts(_rows(named, broker.moves), PARTITIONS_ANSWERED_PER_STEP):
+        for topic, its_directory, partition in part:
+            directory = str(directories.home) if len(results) == 1 else its_directory
             described = found.get((directory, topic.name))
             if described is None:
                 described = {"name": topic.name, "partitions": []}
@@ -85,9 +89,9 @@ async def _named(topics: Topics, wanted: "list[bodies.DescribeLogDirsRequestTopi
 
 
 def _rows(
-    named: _Named,
+    named: _Named, moves: "Moves | None"
 ) -> "Iterator[tuple[Topic, str, bodies.DescribeLogDirsResponsePartition]]":
-    """Yield each partition that this broker leads or follows with its topic and its folder."""
+    """Yield each partition that this broker leads or follows with its topic and its directory."""
     for topic, partitions in named:
         for partition in partitions:
             log = topic.held_log(partition)
@@ -98,7 +102,16 @@ def _rows(
                     "offset_lag": max(0, log.high_watermark - log.log_end_offset),
                     "is_future_key": False,
                 }
-                yield topic, log.folder, row
+                yield topic, log.folder.rpartition("/")[0], row
+                move = None if moves is None else moves.of(log)
+                if move is not None and not move.log.is_loading:
+                    copied: bodies.DescribeLogDirsResponsePartition = {
+                        "partition_index": partition,
+                        "partition_size": move.copy.size,
+                        "offset_lag": move.lag,
+                        "is_future_key": True,
+                    }
+                    yield topic, str(move.directory), copied
 
 
 API = Api(35, "DescribeLogDirs", range(6), handle, (on_cluster(Operation.DESCRIBE),))

@@ -5,7 +5,8 @@ v4 leader epochs (KIP-320); v5 OFFSET_NOT_AVAILABLE (KIP-207); v6 flexible; v7 t
 (KIP-734); v8 earliest local, v9 latest tiered (KIP-405, KIP-1005); v10 timeout for remote reads;
 v11 earliest pending upload (KIP-1023). There is no tiered storage: all data is local.
 
-Partitions are looked up in steps: each result is that of its step.
+Partitions are looked up in steps: each result is that of its step. Other brokers ask, too, for the
+lag of groups (core/metrics/remote_ends.py).
 """
 
 from enum import IntEnum
@@ -18,6 +19,7 @@ from broker.core.logs.partition import epoch_at
 from broker.core.scheduling.steps import in_steps
 from broker.core.security.acls import Operation, ResourceType
 from broker.core.session import Session
+from broker.core.topics.lookup import topic_by_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import OFFSETS_FOUND_PER_STEP
 from broker.protocols.kafka import errors, old_offsets
@@ -89,7 +91,9 @@ def _answer(
     wanted: "bodies.ListOffsetsRequestPartition | None",
 ) -> "bodies.ListOffsetsResponsePartition":
     try:
-        topic = access.topic_named(session, Operation.DESCRIBE, name)
+        if not access.may_cluster(session, Operation.CLUSTER_ACTION):
+            access.check_topic(session, Operation.DESCRIBE, name)
+        topic = topic_by_name(session.broker.topics, name)
         if wanted is None:
             raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this partition twice")
         cluster, epoch = session.broker.cluster, wanted["current_leader_epoch"]
@@ -149,4 +153,13 @@ def _record(log: Log, found: tuple[int, int] | None, end: int) -> _Found:
     return _Found(*found, leader_epoch=epoch_at(log, found[0]))
 
 
-API = Api(2, "ListOffsets", range(12), handle, on_each(Operation.DESCRIBE, ResourceType.TOPIC))
+API = Api(
+    2,
+    "ListOffsets",
+    range(12),
+    handle,
+    (
+        *on_each(Operation.DESCRIBE, ResourceType.TOPIC),
+        *on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ),
+)

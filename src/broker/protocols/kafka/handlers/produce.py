@@ -80,7 +80,8 @@ async def _serve(request: "_Request", session: Session) -> "Response[bodies.Prod
     await transactions.admit(request, session, batches, budget)
     outcomes = await append_all(request, session, batches, budget)
     if request.body["acks"] == 0:
-        return Answer(None, written=await produce_response.all_written(outcomes, budget))
+        await produce_response.check_written(outcomes, budget)
+        return Answer(None)
     leaders = CurrentLeaders(session)
     return await produce_response.build(request.version, outcomes, leaders, budget)
 

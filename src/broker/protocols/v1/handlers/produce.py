@@ -35,6 +35,7 @@ async def handle(request: Request) -> str:
     row = encoded(key), encoded(value)
     is_for_all = acks == _ALL
     written = await write(broker, topic, partition, [row], is_for_all=is_for_all)
+    request.session.has_written(written.log, written.end_offset)
     high_watermark = _last_readable_then(written)
     if is_for_all:
         await _wait_in_sync(written)
@@ -43,7 +44,6 @@ async def handle(request: Request) -> str:
     if written.log.is_replicated and not is_for_all:
         # Others may not have the record yet; a CONSUME behind this waits for them.
         high_watermark = last_readable(written.log)
-        request.written.append((written.log, written.end_offset))
     return f"partition={partition} offset={written.base_offset} hw={high_watermark}"
 
 

@@ -14,6 +14,8 @@ from typing import BinaryIO, NamedTuple
 from zlib import crc32
 
 from broker.model.limits import V1_LINE_BYTES_MAX
+from broker.protocols.importing.report import Damage, Partition
+from broker.protocols.importing.target import ImportedRecord
 
 # The topic is matched greedily, because its name may contain -segment-.
 _SEGMENT = re.compile(
@@ -21,29 +23,6 @@ _SEGMENT = re.compile(
 )
 _MIRROR = re.compile(r".+-[0-9]+-replica")
 _LINE = re.compile(rb"([0-9]{1,18})\|([0-9]{1,18})\|([0-9a-f]{8})\|(.*)", re.DOTALL)
-
-
-class Partition(NamedTuple):
-    """A partition, as named by its files."""
-
-    topic: str
-    number: int
-
-
-class StoredRecord(NamedTuple):
-    """The record of an intact line."""
-
-    offset: int
-    timestamp_ms: int
-    value: bytes
-
-
-class Damage(NamedTuple):
-    """A damaged line and the reason."""
-
-    file: str
-    line: int
-    reason: str
 
 
 class Found(NamedTuple):
@@ -73,7 +52,7 @@ def find_segments(folder: Path) -> Found:
     return Found(segments, mirror_count)
 
 
-def read_records(files: Iterable[Path]) -> Iterator[StoredRecord | Damage]:
+def read_records(files: Iterable[Path]) -> Iterator[ImportedRecord | Damage]:
     """Yield every line of a partition's segments, in order; raise OSError if one is unreadable."""
     for file in files:
         with file.open("rb") as stream:
@@ -90,7 +69,7 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
             line = stream.readline(V1_LINE_BYTES_MAX + 1)  # skipped
 
 
-def _parse(line: bytes) -> StoredRecord | str:
+def _parse(line: bytes) -> ImportedRecord | str:
     """Return the record of a line, or the reason why it is damaged."""
     if len(line) > V1_LINE_BYTES_MAX:
         return f"longer than {V1_LINE_BYTES_MAX} bytes"
@@ -102,4 +81,4 @@ def _parse(line: bytes) -> StoredRecord | str:
     value = match[4]
     if crc32(value) != int(match[3], 16):
         return "the value does not match the checksum before it"
-    return StoredRecord(int(match[1]), int(match[2]), value)
+    return ImportedRecord(int(match[1]), int(match[2]), value)

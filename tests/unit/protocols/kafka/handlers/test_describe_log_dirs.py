@@ -94,3 +94,19 @@ def test_each_directory_has_its_partitions_and_a_missing_one_an_error(
         (str(missing), 56, {}),
     ]
     assert results[1]["total_bytes"] > 0
+
+
+def test_a_directory_that_has_failed_has_an_error(broker: FakeBroker, tmp_path: Path) -> None:
+    directories = Directories(tmp_path, [tmp_path / "more"])
+    broker.session.broker = broker.broker._replace(more_directories=directories)
+    broker.log("a", 0).folder = str(tmp_path / "a-0")
+    broker.log("a", 1).folder = str(tmp_path / "more" / "a-1")
+    (tmp_path / "more").mkdir()
+
+    directories.check([tmp_path / "more" / "a-1"])
+
+    results = broker.ask(35, 4, topics=None)["results"]
+    assert [(each["log_dir"], each["error_code"], [*sizes(each)]) for each in results] == [
+        (str(tmp_path), 0, ["a"]),
+        (str(tmp_path / "more"), 56, []),
+    ]

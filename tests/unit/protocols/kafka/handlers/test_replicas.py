@@ -61,6 +61,7 @@ def test_metadata_has_the_replicas_the_isr_and_who_of_them_does_not_run(
     assert partition["replica_nodes"] == list(told.replicas)
     assert partition["isr_nodes"] == list(told.isr)
     assert partition["offline_replicas"] == list(told.offline)
+    assert partition["leader_epoch"] == (told.leader_epoch if version >= 7 else -1)
 
 
 def test_described_topics_have_their_eligible_leader_replicas_too() -> None:

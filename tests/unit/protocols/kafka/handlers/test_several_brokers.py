@@ -456,7 +456,9 @@ def test_a_topic_has_as_many_replicas_as_asked_for_or_as_the_default_says() -> N
 
     default = create(broker, num_partitions=2)
     asked = create(broker, name="two", num_partitions=1, replication_factor=2)
+    made = only(broker.ask(METADATA, 12, topics=[{"name": "made"}])["topics"])
 
+    assert [len(each["replica_nodes"]) for each in made["partitions"]] == [3]
     assert (default["error_code"], default["replication_factor"]) == (0, 3)
     assert (asked["error_code"], asked["replication_factor"]) == (0, 2)
 

@@ -1,13 +1,11 @@
 """A single broker's responses about elections, moves, quorums, features and rules."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import features
-from broker.storage.directories import Directories
 from tests.support.fakes import FakeBroker, only
 
 DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
@@ -252,41 +250,3 @@ def test_an_invalid_quota_filter_is_refused_as_kafka_refuses_it(components: Any,
 
     assert (answer["error_code"], answer["entries"]) == (code, None)
     assert answer["error_message"]
-
-
-def test_a_partition_can_be_moved_only_to_its_own_directory() -> None:
-    broker = FakeBroker()
-    broker.create("a", 2)
-    own = str(broker.broker.config.data_dir)
-    dirs = [
-        {"path": own, "topics": [{"name": "a", "partitions": [0, 1, 2]}]},
-        {"path": "/elsewhere", "topics": [{"name": "a", "partitions": [0]}]},
-        {"path": own, "topics": [{"name": "b", "partitions": [0]}]},
-    ]
-
-    results = broker.ask(ALTER_DIRS, 2, dirs=dirs)["results"]
-
-    codes = {
-        each["topic_name"]: [(p["partition_index"], p["error_code"]) for p in each["partitions"]]
-        for each in results
-    }
-    assert codes == {"a": [(0, 0), (1, 0), (2, 3), (0, 57)], "b": [(0, 3)]}
-
-
-def test_a_partition_is_not_moved_to_another_directory_of_the_broker(tmp_path: Path) -> None:
-    broker = FakeBroker()
-    broker.create("a", 2)
-    own, more = tmp_path / "own", tmp_path / "more"
-    for path in (own, more):
-        path.mkdir()
-    broker.session.broker = broker.broker._replace(more_directories=Directories(own, [more]))
-    broker.log("a", 0).folder = str(own / "a-0")
-    broker.log("a", 1).folder = str(more / "a-1")
-    dirs = [
-        {"path": str(path), "topics": [{"name": "a", "partitions": [0, 1]}]} for path in (own, more)
-    ]
-
-    [answered] = broker.ask(ALTER_DIRS, 2, dirs=dirs)["results"]
-
-    codes = [(each["partition_index"], each["error_code"]) for each in answered["partitions"]]
-    assert codes == [(0, 0), (1, 42), (0, 42), (1, 0)]

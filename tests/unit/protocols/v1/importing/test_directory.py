@@ -6,14 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.protocols.importing.report import Damage, Partition
+from broker.protocols.importing.target import ImportedRecord
 from broker.protocols.v1.importing import directory
-from broker.protocols.v1.importing.directory import (
-    Damage,
-    Partition,
-    StoredRecord,
-    find_segments,
-    read_records,
-)
+from broker.protocols.v1.importing.directory import find_segments, read_records
 from tests.support.v1_directories import TIME_MS, line, segment
 
 
@@ -60,9 +56,9 @@ def test_every_record_of_every_segment_is_read_in_order(tmp_path: Path) -> None:
     ]
 
     assert list(read_records(files)) == [
-        StoredRecord(0, TIME_MS, b"a|b"),
-        StoredRecord(1, TIME_MS + 1_000, b""),
-        StoredRecord(2, TIME_MS + 2_000, "größe".encode()),
+        ImportedRecord(0, TIME_MS, b"a|b"),
+        ImportedRecord(1, TIME_MS + 1_000, b""),
+        ImportedRecord(2, TIME_MS + 2_000, "größe".encode()),
     ]
 
 
@@ -88,9 +84,12 @@ def test_a_damaged_line_is_reported_with_its_position_and_the_next_is_read(
     first, damage, last = read_records([file])
 
     assert isinstance(damage, Damage)
-    assert (damage.file, damage.line) == (file.name, 2)
+    assert (damage.file, damage.position) == (file.name, 2)
     assert reason in damage.reason
-    assert [each.value for each in (first, last) if isinstance(each, StoredRecord)] == [b"a", b"b"]
+    assert [each.value for each in (first, last) if isinstance(each, ImportedRecord)] == [
+        b"a",
+        b"b",
+    ]
 
 
 @pytest.mark.parametrize("cut", range(1, len(line(7, b"value"))))
@@ -99,9 +98,9 @@ def test_a_truncated_last_line_is_damage_at_every_length(tmp_path: Path, cut: in
 
     record, damage = read_records([file])
 
-    assert isinstance(record, StoredRecord)
+    assert isinstance(record, ImportedRecord)
     assert isinstance(damage, Damage)
-    assert damage.line == 2
+    assert damage.position == 2
 
 
 @given(st.binary(max_size=300))

@@ -236,21 +236,17 @@ def test_a_lease_is_lost_when_etcd_stays_away(one: Etcd) -> None:
 
 
 def test_a_user_without_its_password_is_refused_and_a_token_is_renewed(one: Etcd) -> None:
+    one.enable_passwords()
+
     async def scenario() -> None:
-        admin = Gateway(one.endpoints)
-        for path, body in (
-            ("auth/user/add", {"name": "root", "password": "secret"}),
-            ("auth/user/grant", {"user": "root", "role": "root"}),
-            ("auth/enable", {}),
-        ):
-            await admin.call(path, body, seconds=5, changes=True)
+        nobody = Gateway(one.endpoints)
         known = Gateway(one.endpoints, credentials=Credentials("root", Secret("secret")))
         store = EtcdMetaStore(known, b"/c/")
         revision = await store.transact([], [Put(b"key", b"1")])
         assert revision is not None
 
         with pytest.raises(EtcdError, match="user name is empty"):
-            await EtcdMetaStore(admin, b"/c/").get(b"key")
+            await EtcdMetaStore(nobody, b"/c/").get(b"key")
         wrong = Gateway(one.endpoints, credentials=Credentials("root", Secret("wrong")))
         with pytest.raises(EtcdError, match="authentication failed"):
             await EtcdMetaStore(wrong, b"/c/").get(b"key")
@@ -260,7 +256,7 @@ def test_a_user_without_its_password_is_refused_and_a_token_is_renewed(one: Etcd
         assert (await read(store, b"key")).value == b"1"
         async with aclosing(store.watch(b"key", revision)) as watch:
             assert (await anext(watch)).revision == revision
-        for gateway in (admin, known, wrong):
+        for gateway in (nobody, known, wrong):
             await gateway.close()
 
     run(scenario())

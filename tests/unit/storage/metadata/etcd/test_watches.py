@@ -172,36 +172,18 @@ def test_a_watch_does_not_use_the_processor_while_no_member_can_be_reached(
 @pytest.fixture
 def guarded(etcd: Etcd) -> Iterator[Callable[[str, str], Gateway]]:
     """An etcd with passwords: root, and `reader`, who may read keys below /readable/ only."""
-    loop = asyncio.new_event_loop()
-
-    async def calls(gateway: Gateway, *requests: tuple[str, dict[str, Any]]) -> None:
-        for path, body in requests:
-            await gateway.call(path, body, seconds=10, changes=False)
-        await gateway.close()
-
     keys = {"key": "L3JlYWRhYmxlLw==", "range_end": "L3JlYWRhYmxlMA=="}
-    enabling: list[tuple[str, dict[str, Any]]] = [
-        ("auth/user/add", {"name": "root", "password": "secret"}),
-        ("auth/user/grant", {"user": "root", "role": "root"}),
-        ("auth/user/add", {"name": "reader", "password": "secret"}),
-        ("auth/role/add", {"name": "reading"}),
-        ("auth/role/grant", {"name": "reading", "perm": {"permType": "READ", **keys}}),
-        ("auth/user/grant", {"user": "reader", "role": "reading"}),
-        ("auth/enable", {}),
-    ]
-    loop.run_until_complete(calls(Gateway(etcd.endpoints), *enabling))
-    root = Credentials("root", Secret("secret"))
+    etcd.ask("auth/user/add", name="reader", password="secret")
+    etcd.ask("auth/role/add", name="reading")
+    etcd.ask("auth/role/grant", name="reading", perm={"permType": "READ", **keys})
+    etcd.ask("auth/user/grant", user="reader", role="reading")
+    etcd.enable_passwords()
     yield lambda name, password: Gateway(
         etcd.endpoints, credentials=Credentials(name, Secret(password))
     )
-    disabling: list[tuple[str, dict[str, Any]]] = [
-        ("auth/disable", {}),
-        *(("auth/user/delete", {"name": name}) for name in ("root", "reader")),
-        ("auth/role/delete", {"role": "reading"}),
-    ]
-    loop.run_until_complete(calls(Gateway(etcd.endpoints, credentials=root), disabling[0]))
-    loop.run_until_complete(calls(Gateway(etcd.endpoints), *disabling[1:]))
-    loop.close()
+    etcd.disable_passwords()
+    etcd.ask("auth/user/delete", name="reader")
+    etcd.ask("auth/role/delete", role="reading")
 
 
 def test_a_watch_that_is_not_permitted_is_refused(

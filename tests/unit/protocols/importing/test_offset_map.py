@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.protocols.v1.importing.offset_map import OffsetMap
+from broker.protocols.importing.offset_map import OffsetMap
 
 
 def map_of(*sources: int) -> OffsetMap:

@@ -1,0 +1,1 @@
+"""Streams of events: their memory, their file, and what each request costs."""
