@@ -409,16 +409,19 @@ def test_the_digests_are_durable_before_the_clean_stop_marker(broker: BrokerRun)
     assert synced < done.index(("rename", text_files.CLEAN_SHUTDOWN + ".tmp"))
 
 
-@pytest.mark.parametrize("reason", ["its disk has failed", ""])
-def test_a_log_that_is_taken_offline_with_many_others_is_not_logged(
-    broker: BrokerRun, caplog: pytest.LogCaptureFixture, reason: str
+def test_a_log_that_is_taken_offline_is_logged_and_one_of_many_is_not(
+    broker: BrokerRun, caplog: pytest.LogCaptureFixture
 ) -> None:
-    [log] = broker.open()
+    alone, one_of_many = broker.open(count=2)
 
-    log.take_offline(reason)
+    alone.take_offline("for this test")
+    one_of_many.end_service()
 
-    assert log.is_offline
-    assert ("log offline" in caplog.text) is bool(reason)
+    assert alone.is_offline
+    assert one_of_many.is_offline
+    assert [each.getMessage() for each in caplog.records] == [
+        f"log offline topic=topic partition=0 folder={alone.folder} error=for this test"
+    ]
 
 
 def test_an_offline_log_makes_the_stop_unclean(broker: BrokerRun) -> None:
