@@ -289,9 +289,9 @@ class SqliteMetaStore:
             elif operation.lease_id:
                 raise StorageError(f"lease {operation.lease_id:x} has ended")
             execute(
-                "INSERT INTO kv VALUES (?1, ?2, ?3, ?3) ON CONFLICT (key)"
-                " DO UPDATE SET value = ?2, mod_revision = ?3",
-                (key, operation.value, revision),
+                "INSERT INTO kv VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE"
+                " SET value = excluded.value, mod_revision = excluded.mod_revision",
+                (key, operation.value, revision, revision),
             )
             return True
         if self._leases is not None:
