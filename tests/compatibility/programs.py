@@ -6,13 +6,20 @@ They are kept under the git-ignored build/ folder.
 import fcntl
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 BUILD = Path(__file__).parents[2] / "build"
 FETCH_TIMEOUT_S = 600
 RUN_TIMEOUT_S = 180
+OLD_KAFKA_PYTHON = pytest.mark.skipif(
+    sys.version_info >= (3, 12),
+    reason="releases of kafka-python before 2.1 cannot be imported by Python 3.12 or later",
+)
 
 
 class UnavailableError(Exception):

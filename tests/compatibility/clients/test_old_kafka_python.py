@@ -14,11 +14,18 @@ from tests.compatibility.clients import old_kafka_python
 from tests.compatibility.clients.client import EARLIEST, Client, Record
 from tests.compatibility.clients.kafka_python_client import connect
 from tests.compatibility.clients.old_kafka_python import CODECS, EACH
-from tests.compatibility.programs import BUILD, UnavailableError, fetch_with, one_at_a_time
+from tests.compatibility.programs import (
+    BUILD,
+    OLD_KAFKA_PYTHON,
+    UnavailableError,
+    fetch_with,
+    one_at_a_time,
+)
 from tests.support.broker_process import Broker
 
 # The first run may fetch the releases.
 pytestmark = [
+    OLD_KAFKA_PYTHON,
     pytest.mark.slow("fetches old releases, whose groups wait for sessions"),
     pytest.mark.timeout(300),
 ]

@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.compatibility.programs import (
     BUILD,
+    OLD_KAFKA_PYTHON,
     RUN_TIMEOUT_S,
     UnavailableError,
     fetch_with,
@@ -87,6 +88,7 @@ def test_kafkatop_shows_the_lag_of_a_group(broker: Broker, topic: str, group: st
     assert shown == {"partitions": 1, "lag_max": lag, "lag_min": lag}
 
 
+@OLD_KAFKA_PYTHON
 def test_an_exporter_reads_commits_from_their_topic(broker: Broker, topic: str, group: str) -> None:
     environment, port = fetched("group-exporter", EXPORTER), free_port()
     intervals = ("--topic-interval", "--high-water-interval", "--low-water-interval")
