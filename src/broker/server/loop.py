@@ -55,6 +55,8 @@ class Loop(uvloop.Loop):
                 handle = waiting.popleft()
                 if not handle.cancelled():
                     handle._run()  # noqa: SLF001 (what asyncio's own loops call)
+                # A traceback that the callback's task keeps may refer to this frame: no cycle.
+                del handle
                 if now_ns() >= ends_ns:
                     break
         finally:
