@@ -4,10 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-# The standard library modules that are worth their milliseconds, and what they import.
+# The standard library modules that are worth their milliseconds, and what they import. (pathlib
+# imports urllib.parse itself before Python 3.13, which does so for a path that becomes a URI.)
 ENOUGH = (
     "import argparse, asyncio, bisect, faulthandler, fcntl, hashlib, hmac, json, pathlib, resource,"
-    " sqlite3, uvloop, zlib"
+    " sqlite3, urllib.parse, uvloop, zlib"
 )
 START = """
 import os, signal, sys

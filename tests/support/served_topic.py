@@ -72,6 +72,7 @@ class ServedTopic:
     def close(self) -> None:
         """Close everything."""
         self.wire.close()
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
 
 

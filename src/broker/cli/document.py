@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import cleandoc
 from typing import Any, Final
 
 import click
@@ -92,9 +93,8 @@ def _link(page: str) -> str:
 
 def fields_of(row: type[Any]) -> dict[str, str]:
     """Return what the docstring of a row says about each field."""
-    attributes = (row.__doc__ or "").partition("Attributes:")[2]
-    lines = re.sub(r"^ {4}", "", attributes, flags=re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in _FIELD.findall(lines)}
+    attributes = cleandoc(row.__doc__ or "").partition("Attributes:")[2]
+    return {name: " ".join(text.split()) for name, text in _FIELD.findall(attributes)}
 
 
 def _nouns(found: list[tuple[str, Verb]]) -> Iterator[str]:

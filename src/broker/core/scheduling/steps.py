@@ -37,12 +37,29 @@ async def complete_in_steps(slices: Generator[None, None, _T]) -> _T:
         await next_step()
 
 
-async def in_steps(items: Iterable[_T], per_step: int) -> AsyncIterator[_T]:
-    """Yield the items one by one; other work runs after every `per_step` of them."""
-    for place, item in enumerate(items, 1):
-        yield item
-        if place % per_step == 0:
+class in_steps(AsyncIterator[_T]):  # noqa: N801 (it is called like the functions beside it)
+    """Yield the items one by one; other work runs after every `per_step` of them.
+
+    (An asynchronous generator that is left by an exception has to be closed by the loop.)
+    """
+
+    __slots__ = ("_items", "_left", "_per_step")
+
+    def __init__(self, items: Iterable[_T], per_step: int) -> None:
+        """Begin with the first item."""
+        self._items = iter(items)
+        self._left = self._per_step = per_step
+
+    async def __anext__(self) -> _T:
+        """Return the next item, in another step if this one is over."""
+        if self._left == 0:
+            self._left = self._per_step
             await next_step()
+        self._left -= 1
+        try:
+            return next(self._items)
+        except StopIteration:
+            raise StopAsyncIteration from None
 
 
 async def in_parts(items: Iterable[_T], per_part: int) -> AsyncIterator[list[_T]]:
