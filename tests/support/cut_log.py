@@ -18,6 +18,7 @@ from broker._native.log.turn import Turn
 from broker.model.config import load
 from broker.model.log_results import LogEvent
 from broker.model.topic_config import TopicConfig
+from broker.storage.directories import Directories
 from broker.storage.recovery.epochs import ElectedEpochs
 from broker.storage.recovery.partitions import Partitions
 from tests.support.batches import batch_of, header
@@ -56,6 +57,7 @@ class CutLog:
         durability: str = "group-commit",
         *,
         is_copy: bool = False,
+        directories: Directories | None = None,
     ) -> None:
         self.path = path
         self.commit = commit
@@ -68,6 +70,7 @@ class CutLog:
             self.turn,
             86_400_000,
             when_lost=lambda: self.losses.append(None),
+            directories=directories,
         )
         settings = {
             "segment.bytes": str(SEGMENT_BYTES),

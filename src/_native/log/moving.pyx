@@ -1,9 +1,13 @@
 """Puts a log into another folder, which has a copy of its files, while it is appended to and read.
 
     written     what there is to copy
+    last_cut    what has to be copied again, because the log was cut (truncation.pyx)
     hold        nothing more is acknowledged, made visible or synced; appends and reads go on
     use         everything is read from, and written to, the other folder from here on
     end_hold    what was appended meanwhile is synced and acknowledged
+
+A log is not cut while it is held here, and one that is being cut is not held: `hold` here and
+`SyncedLog.hold` exclude each other. Its role may change, which uses no file.
 
 `broker.storage.files.folder_copy` copies the files, and makes the change durable while the log is
 held: an acknowledged record is always in the folder that a start would use.
@@ -29,6 +33,15 @@ def written(PartitionLog log not None):
             for segment in log.segments]
 
 
+def last_cut(PartitionLog log not None):
+    """Return (number of cuts so far, segment, bytes): what the last one has left of the files.
+
+    All segments before that one are left, and so many bytes of it. Between two calls that return
+    the same no byte has changed that was in a file at the first one, unless the log is loading now.
+    """
+    return log.cut_count, log.cut_base, log.cut_size
+
+
 def hold(PartitionLog log not None):
     """Acknowledge and sync nothing from now on; False: it is not in service, or the disk is full.
     """
@@ -41,8 +54,8 @@ def hold(PartitionLog log not None):
 def end_hold(PartitionLog log not None):
     """Sync and acknowledge again."""
     log.is_switching = False
-    if log.is_in_service:
-        log.mark_dirty()
+    if not (log.is_offline or log.is_deleted):
+        log.mark_dirty()   # also if a cut waits for it: that begins when all is written
 
 
 def use(PartitionLog log not None, str folder not None):

@@ -163,7 +163,8 @@ cdef class ReplicatedLog(SyncedLog):
         while waiter != NULL:    # until now nothing has limited the time of these
             self.note_wait(waiter)
             waiter = waiter.next
-        if self.is_dirty or self.staged_size > 0 or self.active is None:
+        if self.is_dirty or self.staged_size > 0 or self.active is None or (
+                self.is_switching and not self.is_group_commit):
             return 0   # the end of a turn writes what is staged, on a full disk a later one
         self.written_for_replicas()
         if self.durable_end == self.log_end_offset:
@@ -199,7 +200,8 @@ cdef class ReplicatedLog(SyncedLog):
         cdef int64_t end = self.durable_end if self.is_group_commit else self.log_end_offset
         cdef LogEnd place
         if self.high_watermark < end and self.active is not None and (
-                self.is_group_commit or not (self.is_dirty or self.staged_size > 0)):
+                self.is_group_commit
+                or not (self.is_dirty or self.staged_size > 0 or self.is_switching)):
             if self.find_place(end, &place):
                 self.raise_watermark(&place)
 

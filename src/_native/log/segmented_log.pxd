@@ -35,6 +35,9 @@ cdef class SegmentedLog(AwaitedLog):
     cdef readonly int32_t leader_epoch
     cdef list epochs                      # of (epoch, start offset), oldest first
     cdef int64_t segment_bytes_max
+    cdef uint64_t cut_count               # how often it was cut or begun anew (truncation.pyx)
+    cdef int64_t cut_base                 # what the last cut has left: all segments before this
+    cdef int64_t cut_size                 # one, and so many bytes of this one
     cdef readonly uint64_t bytes_out      # that readers were given, since the start
 
     cdef Segment new_segment(self, int64_t base_offset)

@@ -418,9 +418,9 @@ cdef class SyncedLog(SegmentedLog):
 
     def hold(self):
         """Leave the files of a log that is loading to one thread; False while they are written or
-        synced: try again.
+        synced, or the log begins to use other ones (moving.pyx): try again.
         """
-        if self.job_is_running or (self.is_dirty and not self.is_held):
+        if self.job_is_running or self.is_switching or (self.is_dirty and not self.is_held):
             return False
         self.is_held = True
         return True

@@ -268,7 +268,8 @@ def rebuild(PartitionLog log, int64_t base_offset, int64_t end_offset, *, list e
         begin_after_damage(log, end_offset)
     segment.close()
     log.transactions.restored = [each for each in ended if each[1] < end_offset]
-    restart(log, end_offset, high_watermark)
+    segment = <Segment>log.segments[last]
+    restart(log, end_offset, high_watermark, base_offset, segment.written)
     return end_offset
 
 
@@ -323,7 +324,7 @@ def recreate(PartitionLog log, int64_t base_offset):
     log.log_start_offset = base_offset
     log.epochs = [(0, base_offset)]
     log.high_watermark = base_offset
-    restart(log, base_offset, base_offset)
+    restart(log, base_offset, base_offset, 0, 0)
     return None if log.active is old else old.base_offset
 
 
@@ -334,8 +335,12 @@ def set_epochs(PartitionLog log, list epochs not None):
     log.turn.log_changes += 1
 
 
-cdef int restart(PartitionLog log, int64_t end_offset, int64_t high_watermark) except -1:
+cdef int restart(PartitionLog log, int64_t end_offset, int64_t high_watermark,
+                 int64_t cut_base, int64_t cut_size) except -1:
     # All that the log has is on the disk. Its high watermark stays where it was, if that is left.
+    # Every cut ends here: whoever copies its files notices it by the count (moving.pyx).
+    log.cut_count += 1
+    log.cut_base, log.cut_size = cut_base, cut_size
     log.log_end_offset = log.durable_end = end_offset
     log.log_start_offset = min(log.log_start_offset, end_offset)
     log.leader_epoch = log.epochs[-1][0] if log.epochs else 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from broker._native.log import moving
 from broker._native.log.partition_log import PartitionLog
 from broker.core.logs.log_loader import LogLoader
 from broker.core.scheduling.io_thread import IoThread
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from broker.core.topics.deletion import Deletions
 
 EPOCH = 1  # of the leader that the log follows
+BUSY_SECONDS = 0.005  # longer than a cut waits between two looks
 
 
 @pytest.fixture
@@ -103,6 +105,25 @@ def test_a_log_that_has_led_before_its_files_are_free_is_not_cut(broker: BrokerR
 
     assert log.log_end_offset == 3
     assert not log.is_loading
+
+
+def test_a_log_is_cut_once_it_uses_its_copy(broker: BrokerRun) -> None:
+    async def scenario(logs: NativeLogs, log: PartitionLog) -> None:
+        assert moving.hold(log)
+        cutting = asyncio.ensure_future(logs.truncate(log, 1, EPOCH))
+        for _ in range(5):
+            await asyncio.sleep(BUSY_SECONDS)
+        assert log.is_loading
+        assert log.log_end_offset == 3
+        assert not moving.hold(log), "a cut waits"
+        moving.end_hold(log)
+        broker.turn.end()
+        await cutting
+
+    log = with_log(broker, scenario)
+
+    assert log.log_end_offset == 1
+    assert log.is_in_service
 
 
 def test_a_log_is_released_after_its_cut(broker: BrokerRun) -> None:

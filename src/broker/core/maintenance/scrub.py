@@ -72,7 +72,7 @@ class Scrub:
         self._on_damage: list[Callable[[PartitionLog], object]] = []
         self._waiting: deque[tuple[PartitionLog, int]] = deque(maxlen=limits.DIGESTS_WAITING_MAX)
         self._checked: dict[Closed, int] = {}  # when each was last checked, where that is known
-        self._cuts: Counter[str] = Counter()  # by folder: what was read before one says nothing
+        self._cuts: Counter[str] = Counter()  # by name: what was read before one says nothing
         self._damaged: set[PartitionLog] = set()  # those in which damage was found
 
     def when_damaged(self, callback: Callable[[PartitionLog], object]) -> None:
@@ -109,7 +109,7 @@ class Scrub:
 
     async def cut(self, log: PartitionLog, offset: int) -> None:
         """Forget the segments of a log that is going to be cut at an offset: others may follow."""
-        self._cuts[log.folder] += 1
+        self._cuts[_name(log)] += 1
         left = [(each, base) for each, base in self._waiting if each is not log or base < offset]
         self._waiting = deque(left, maxlen=limits.DIGESTS_WAITING_MAX)
         for segment in [each for each in self._checked if each.folder == log.folder]:
@@ -179,14 +179,14 @@ class Scrub:
 
     async def _look_at(self, log: PartitionLog, base: int, bytes_per_second: int | None) -> None:
         """Check one segment; write its digest, or report and refuse its damage."""
-        folder, cuts = Path(log.folder), self._cuts[log.folder]
+        folder, cuts = Path(log.folder), self._cuts[_name(log)]
         try:
             found = await self._examined(folder, base, _end(log, base), bytes_per_second)
         except (StorageError, CodecError, FileNotFoundError) as error:
             if log.is_in_service and base in _closed(log) and log.folder == str(folder):
                 _log.warning("segment not checked: folder=%s error=%s", folder.name, error)
             return
-        is_same = cuts == self._cuts[log.folder]
+        is_same = cuts == self._cuts[_name(log)]
         if not is_same or not log.is_in_service or not self._is_steady(log, base):
             return
         now_ms = self._clock.wall_ms()
@@ -263,6 +263,11 @@ class Scrub:
             )
             await self._on_disk(partial(damages.remove, folder, base))
         return True
+
+
+def _name(log: PartitionLog) -> str:
+    """Return the name of its partition: a move between directories changes the folder."""
+    return f"{log.topic}-{log.partition}"
 
 
 def _closed(log: PartitionLog) -> list[int]:

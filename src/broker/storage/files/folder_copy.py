@@ -15,8 +15,15 @@
 A crash before the `-moved` name is durable leaves the old folder, with all that was acknowledged,
 and one after it leaves a whole copy: while the log is held nothing is acknowledged that only one of
 them has. Compaction is paused meanwhile; whatever retention removes is removed from the copy, too.
-The log must not be cut meanwhile, as replicas are: what was copied of it would stay in the copy. (A
-broker of a cluster has one directory.)
+
+A replica may be cut at any time, in the I/O thread:
+
+    before the switch   nothing is copied while the log is being cut. What a cut has left may stay
+                        in the copy, everything else is removed from it and copied again. A step
+                        that ran meanwhile may have read anything: what it has done counts only if
+                        no cut has ended since it began, and none is under way
+    in the switch       a log that is being cut is not held, and a cut waits until the hold ends
+    after it            it is the copy that is cut
 """
 
 import time
@@ -90,6 +97,7 @@ class FolderCopy:
         self._copied: dict[int, int] = {}  # bytes of each segment, by base offset
         self._whole: set[int] = set()  # closed segments with the files beside them, all synced
         self._unsynced_bytes = 0
+        self._cut = moving.last_cut(log)  # the last one after which the copy was put right
         self._last_base = 0  # of the segment that was active when the log began to use the copy
 
     def begin(self) -> None:
@@ -108,8 +116,22 @@ class FolderCopy:
         """Complete or undo what a compaction has left that was ended; raises StorageError."""
         swap.resolve(self._source, {base for base, _ in moving.written(self.log)})
 
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether a thread has the log, or it was cut since the copy was put right.
+
+        What has failed since then may succeed later.
+        """
+        return self.log.is_loading or moving.last_cut(self.log) != self._cut
+
     def step(self) -> int | None:
-        """Copy a piece; return its bytes, None if nothing was left. Raises StorageError."""
+        """Copy a piece; return its bytes, None if nothing can be copied now. Raises StorageError.
+
+        That is so when nothing was left, and while a thread has the log.
+        """
+        if self.log.is_loading:
+            return None
+        self._follow_cut()
         watermark = self.log.high_watermark  # before what is in the files
         there = moving.written(self.log)
         self._remove_all_but({base for base, _ in there})
@@ -118,7 +140,9 @@ class FolderCopy:
                 continue
             self.end_offset = max(self.end_offset, base)
             copied = self._copied.get(base, -1)
-            if copied < size:
+            if copied > size:  # of a segment that a cut has read again, and found shorter
+                self._shorten(base, size)
+            elif copied < size:
                 return self._copy_piece(base, max(copied, 0), size)
             if base != there[-1][0]:
                 return self._complete(base)
@@ -131,7 +155,7 @@ class FolderCopy:
         `when_used` is called on the loop once the copy has its final name. Raises StorageError: the
         log is where it was, or offline if it is not known where a start will find it.
         """
-        if not self._copy_rest():
+        if self.log.is_loading or not self._copy_rest():
             return False
         self._copy_small_files()
         self._sync_last()
@@ -166,8 +190,35 @@ class FolderCopy:
             with suppress(FileNotFoundError):
                 size += self._copy_file(file_name(base, suffix))
         self._sync(base, LOG)
-        self._whole.add(base)
+        if not self.is_disturbed:  # else it may have another size, and others beside it
+            self._whole.add(base)
         return size
+
+    def _follow_cut(self) -> None:
+        """Remove from the copy what the log has lost to cuts since this was called last."""
+        cut = moving.last_cut(self.log)
+        if cut == self._cut:
+            return
+        number, base, size = cut
+        if number != self._cut[0] + 1:
+            base = size = 0  # how far the earlier ones went back is not known
+        names = file_ops.list_folder(str(self.folder))
+        for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT):
+            for offset in offsets_of(names, suffix):
+                if offset > base or (offset == base and suffix != LOG):
+                    file_ops.remove(str(self.folder / file_name(offset, suffix)))
+        self._copied = {each: at for each, at in self._copied.items() if each <= base}
+        self._whole = {each for each in self._whole if each < base}
+        self._shorten(base, min(size, self._copied.get(base, 0)))
+        self.end_offset = min(self.end_offset, base)
+        self._cut = cut
+
+    def _shorten(self, base: int, size: int) -> None:
+        with suppress(FileNotFoundError):
+            file_ops.truncate(str(self.folder / file_name(base, LOG)), size)
+        if base in self._copied:
+            self._copied[base] = size
+        self.size = sum(self._copied.values())
 
     def _remove_all_but(self, bases: set[int]) -> None:
         for base in self._copied.keys() - bases:
@@ -267,8 +318,10 @@ class FolderCopy:
         if (
             not self.log.is_in_service
             or self.log.is_syncing
+            or self._cut != moving.last_cut(self.log)
             or self._copied.keys() != {*closed, base}
             or self._whole != closed
+            or any(self._copied[each] != its_size for each, its_size in there[:-1])
             or size - self._copied[base] > MOVE_TAIL_BYTES_MAX
         ):
             return False

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from broker._native.log import moving
 from broker._native.log.partition_log import PartitionLog
 from broker.core.maintenance.scrub import Scrub, Settings
 from broker.core.scheduling.io_thread import IoThread
@@ -403,6 +404,35 @@ def test_what_was_read_before_a_cut_says_nothing(bench: Bench) -> None:
     assert thread.cuts == 1
     assert bench.log.damaged_ranges == []
     assert (bench.digest(0), bench.digest(5) is None) == (None, False)
+
+    bench.run()
+    assert bench.log.damaged_ranges == [(2, 3)]
+
+
+class MovingThread(CuttingThread):
+    """Has the log move to another folder after that cut."""
+
+    async def run(self, work: Callable[[], Any]) -> Any:
+        before = self.cuts
+        found = await super().run(work)
+        if self.cuts > before:
+            self._move()
+        return found
+
+    def _move(self) -> None:
+        folder = Path(self.bench.log.folder)
+        moved = folder.parent / "other" / folder.name
+        moved.parent.mkdir()
+        folder.rename(moved)
+        moving.renamed(self.bench.log, str(moved))
+
+
+def test_what_was_read_before_a_cut_and_a_move_says_nothing(bench: Bench) -> None:
+    bench.flip(0, 2 * BATCH + 100)
+    bench.scrub._io_thread = MovingThread(bench, 16)
+
+    bench.run()
+    assert bench.log.damaged_ranges == []
 
     bench.run()
     assert bench.log.damaged_ranges == [(2, 3)]
