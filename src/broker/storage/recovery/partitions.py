@@ -407,11 +407,11 @@ class Partitions:
             folder = directory / name
             if name.endswith(deletion.STRAY_SUFFIX) or not _is_folder(folder):
                 continue
-            if name.endswith((deletion.DELETE_SUFFIX, FUTURE_SUFFIX)):
+            if name.endswith(deletion.DELETE_SUFFIX):
                 doomed.append(folder)
                 continue
-            if name.endswith(MOVED_SUFFIX):
-                doomed += self._left_by_move(folder, topic_id_of)
+            if name.endswith((FUTURE_SUFFIX, MOVED_SUFFIX)):
+                doomed += self._left_by_move(folder, topic_id_of, keeps)
                 continue
             topic, _, number = name.rpartition("-")
             topic_id = topic_id_of(topic, int(number)) if number.isdigit() else None
@@ -429,20 +429,29 @@ class Partitions:
             for name in self._directories.names(directory):
                 yield directory, name
 
-    def _left_by_move(self, folder: Path, topic_id_of: TopicIdOf) -> list[Path]:
+    def _left_by_move(
+        self, folder: Path, topic_id_of: TopicIdOf, keeps: Callable[[bytes, int], bool]
+    ) -> list[Path]:
         """Return a folder that a move has left, to be removed; none if it may be the only copy.
 
-        Then it stays for as long as a directory is missing, and is set aside after that.
+        It may be while a directory is missing, which may have the partition's folder, or the one
+        that tells that this copy is whole. After that an old folder is set aside, and a copy is
+        not whole.
         """
-        name = partition_name(folder.name, MOVED_SUFFIX)
+        suffix = FUTURE_SUFFIX if folder.name.endswith(FUTURE_SUFFIX) else MOVED_SUFFIX
+        name = partition_name(folder.name, suffix)
         if name is None:
-            return []
+            return [folder] if suffix == FUTURE_SUFFIX else []
         topic, _, number = name.rpartition("-")
-        log = self._logs.get(name)
-        if topic_id_of(topic, int(number)) is None or (log and Path(log.folder).exists()):
+        topic_id = topic_id_of(topic, int(number))
+        is_wanted = topic_id is not None and keeps(topic_id, int(number))
+        if not is_wanted or self._directories.has(name):
             return [folder]
-        if not self._directories.missing:
-            self._set_aside(folder)
+        if self._directories.missing:
+            return []
+        if suffix == FUTURE_SUFFIX:
+            return [folder]
+        self._set_aside(folder)
         return []
 
     def _put_away(self, folder: Path, topic_id: bytes) -> Path:

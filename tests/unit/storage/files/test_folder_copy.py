@@ -450,6 +450,66 @@ def test_a_whole_copy_waits_for_its_missing_directory(broker: BrokerRun, disks: 
     again.kill()
 
 
+def moved_back(disks: list[Path]) -> FolderCopy:
+    """Kill a broker right after it has decided for a copy in its first directory."""
+    broker = run_on(disks)
+    log = made(broker)
+    first = copied(log, disks[1])
+    assert broker.partitions.switch(first, on_loop)
+    shutil.rmtree(first.left)
+    copy = copied(log, disks[0])
+    assert broker.partitions.switch(copy, on_loop)
+    broker.kill()
+    (disks[0] / "topic-0").rename(copy.folder)  # as before the last rename
+    return copy
+
+
+def test_a_copy_stays_while_the_directory_is_missing_that_tells_whether_it_is_whole(
+    disks: list[Path],
+) -> None:
+    copy = moved_back(disks)
+
+    without = BrokerRun(disks[0], directories=Directories(disks[0], (), {disks[1]: "it is gone"}))
+    [found] = without.open()
+    assert found.is_offline
+    assert without.partitions.rename_strays(lambda *_: TOPIC_ID) == []
+    without.kill()
+    assert names(disks[0]) == {copy.folder.name}
+
+    again = run_on(disks)
+    [found] = again.open()
+    assert (Path(found.folder).parent, offsets(found)) == (disks[0], 3)
+    assert again.partitions.rename_strays(lambda *_: TOPIC_ID) == [copy.left]
+    again.kill()
+
+
+def test_a_copy_is_removed_once_the_missing_directory_is_given_up(disks: list[Path]) -> None:
+    copy = moved_back(disks)
+
+    without = BrokerRun(disks[0])
+
+    assert without.partitions.rename_strays(lambda *_: TOPIC_ID) == [copy.folder]
+    without.kill()
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_what_a_move_has_left_is_removed_if_other_brokers_have_all_replicas(
+    disks: list[Path], missing: bool
+) -> None:
+    left, copy = disks[0] / "topic-0.id-moved", disks[0] / "topic-0.other-future"
+    for folder in (left, copy):
+        folder.mkdir()
+        checkpoint.write_partition_metadata(folder, TOPIC_ID)
+    lost = {disks[1]: "it is gone"} if missing else {}
+    broker = BrokerRun(disks[0], directories=Directories(disks[0], (), lost))
+
+    assert sorted(broker.partitions.rename_strays(lambda *_: TOPIC_ID, lambda *_: False)) == [
+        left,
+        copy,
+    ]
+    broker.kill()
+
+
 def test_an_old_folder_whose_copy_is_given_up_is_set_aside(
     broker: BrokerRun, disks: list[Path]
 ) -> None:
