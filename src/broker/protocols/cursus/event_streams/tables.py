@@ -9,8 +9,9 @@ A log that leads in another epoch, or again, is read anew from where its file en
 of records that are in no file yet may have been cut off meanwhile. A file covers only what is on
 the disk of the log, and below its high watermark. Files of logs that follow are kept up to date.
 
-While a log is copied to another directory, its file is made there, too, from the log. When the log
-begins to use the copy, both files are closed, and lookups wait; what is known in memory stays.
+While a log that leads is copied to another directory, its file is made there, too, from the log.
+When the log begins to use the copy, both files are closed, and lookups wait; what is known in
+memory stays. One that follows moves without a file, which is made when it leads.
 """
 
 import asyncio
@@ -175,7 +176,11 @@ class EventStreams(Service):
         table = self._table(topic, log)
         end = -STREAM_MOVE_RECORDS_MAX  # a file is made for an empty log, too
         try:
-            while is_wanted() and log.high_watermark - end >= STREAM_MOVE_RECORDS_MAX:
+            while (
+                is_wanted()
+                and not cast("PartitionLog", log).is_follower
+                and log.high_watermark - end >= STREAM_MOVE_RECORDS_MAX
+            ):
                 end = await self._catch_up_copy(table, folder, is_wanted)
         finally:
             await self._close(folder)
@@ -315,9 +320,14 @@ class EventStreams(Service):
     async def _catch_up_copy(
         self, table: _Table, folder: Path, is_wanted: Callable[[], bool]
     ) -> int:
-        """Have the file in the folder of a log's copy cover what is durable; return its end."""
+        """Have the file in the folder of a log's copy cover what is durable; return its end.
+
+        That is -1, and nothing is done, if the log follows.
+        """
         end = table.log.high_watermark
         if not await wait_synced(table.log, end):
+            if cast("PartitionLog", table.log).is_follower:
+                return -1
             raise StorageError(f"{table.log.folder}: it failed before its streams were copied")
         return await self._catch_up(table, folder, end, is_wanted)
 

@@ -592,6 +592,31 @@ def test_streams_that_nobody_has_used_since_the_start_move_too(
     partition.run(moved())
 
 
+@pytest.mark.parametrize("follows_from", ["the beginning", "its switch"])
+def test_a_log_that_follows_moves_without_a_file(
+    partition: Partition, tmp_path: Path, follows_from: str
+) -> None:
+    offset = partition.write(b"a", 1)
+    log, place = partition.log, (partition.topic, partition.log)
+
+    async def moved() -> list[int]:
+        owner = EventStreams()
+        lead(log)
+        if follows_from == "the beginning":
+            log.follow(1)
+        copy = begun_copy(partition, tmp_path / "other")
+        await owner.copy(*place, copy.folder, lambda: True)
+        log.follow(1)
+        async with owner.moving(*place, copy.folder):
+            use(copy)
+        log.lead(2, LEADER, [LEADER], [LEADER])
+        found = await (await owner.of(*place)).find(b"a", 1, MANY)
+        await owner.stop()
+        return list(found.offsets)
+
+    assert partition.run(moved()) == [offset]
+
+
 def test_streams_stay_in_the_folder_of_a_log_that_does_not_move(
     partition: Partition, tmp_path: Path
 ) -> None:
