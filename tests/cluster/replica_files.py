@@ -1,4 +1,7 @@
-"""Compares the files of the replicas of a topic, once all brokers have stopped."""
+"""Compares the files of the replicas of a topic, once all brokers have stopped.
+
+A replica may be in any of the directories of its broker.
+"""
 
 from tests.support.cluster_process import ClusterProcess
 
@@ -18,5 +21,5 @@ def differing(cluster: ClusterProcess, topic: str, partitions: int) -> list[str]
 
 
 def _content(cluster: ClusterProcess, broker_id: int, folder: str) -> bytes:
-    files = sorted((cluster.brokers[broker_id].data_dir / folder).glob("*.log"))
-    return b"".join(each.read_bytes() for each in files)
+    files = cluster.brokers[broker_id].data_dir.parent.glob(f"*/{folder}/*.log")
+    return b"".join(each.read_bytes() for each in sorted(files))

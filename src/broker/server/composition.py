@@ -229,16 +229,13 @@ def make_broker(
 
 
 def _moves(storage: Storage, logs: Logs) -> "Moves | None":
-    """Make the moves between directories, if there are several.
-
-    None in a cluster: a log that moves must not be truncated meanwhile.
-    """
+    """Make the moves between directories, if there are several."""
     directories, configs = storage.log_dir.directories, storage.configs
-    if len(list(directories)) == 1 or storage.opened.cluster is not None:
+    if len(list(directories)) == 1:
         return None
     from broker.core.maintenance.moves import Moves  # noqa: PLC0415 - most brokers have one
 
-    return Moves(
+    moves = Moves(
         directories,
         logs.topics,
         storage.opened.io_thread,
@@ -247,6 +244,8 @@ def _moves(storage: Storage, logs: Logs) -> "Moves | None":
         logs.deletions.remove,
         lambda: configs.current.integer("replica.alter.log.dirs.io.max.bytes.per.second"),
     )
+    logs.loader.when_ready(moves.loaded)
+    return moves
 
 
 def attach_protocols(

@@ -182,6 +182,7 @@ class Directories:
 
     def forget(self, name: str) -> None:
         """Forget a partition that was deleted: the next one of its name may be elsewhere."""
+        self.moving.pop(name, None)
         directory = self._places.pop(name, None)
         if directory is not None:
             self._counts[directory] -= 1

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from tests.cluster.test_several_directories import more_of, on_two_disks
 from tests.compatibility.java.tools import JavaTools
 from tests.conftest import TEST_SETTINGS
+from tests.support.broker_process import wait_until
 from tests.support.cluster_process import ClusterProcess, running_cluster
 
 # The first run may fetch the jars.
@@ -159,3 +161,49 @@ def test_transactions_of_all_coordinators_are_listed_through_one_broker(
     shown = re.findall(r"^(writer-\d)\s+(\d)\s+\d+\s+CompleteCommit", listed, re.MULTILINE)
     assert sorted(name for name, _ in shown) == names, listed
     assert len({coordinator for _, coordinator in shown}) > 1
+
+
+def test_reassign_partitions_moves_each_replica_within_its_broker(
+    java: JavaTools, tmp_path: Path
+) -> None:
+    moves = f"{TOOLS}.reassign.ReassignPartitionsCommand"
+    cluster = ClusterProcess(tmp_path / "cluster", settings=TEST_SETTINGS)
+    for broker in cluster.brokers.values():
+        on_two_disks(broker)
+    try:
+        cluster.start()
+        create = ("--create", "--topic", "t", "--partitions", "1", "--replication-factor", "3")
+        java.run(f"{TOOLS}.TopicCommand", *at(cluster, 1), *create)
+        cluster.wait_for_replicas("t", 1)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap})
+        for _ in range(4):
+            producer.produce("t", bytes(100_000))
+        assert producer.flush(60) == 0
+        wanted = [
+            more_of(broker) if (broker.data_dir / "t-0").exists() else broker.data_dir
+            for broker in cluster.brokers.values()
+        ]
+        entry = {
+            "topic": "t",
+            "partition": 0,
+            "replicas": [*cluster.brokers],
+            "log_dirs": [str(each) for each in wanted],
+        }
+        plan = tmp_path / "plan.json"
+        plan.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+        options = (*at(cluster, 1), "--reassignment-json-file", str(plan))
+        rate = "--replica-alter-log-dirs-throttle"
+
+        started = java.run(moves, *options, "--execute", rate, "1")
+        going_on = java.run(moves, *options, "--verify", "--preserve-throttles")
+        java.run(moves, *options, "--execute", "--additional", rate, "100000000")
+        for each in wanted:
+            wait_until((each / "t-0").exists, "the replica has moved")
+        ended = java.run(moves, *options, "--verify")
+
+        assert "Successfully started moving log directory" in started or "t-0-1" in started
+        assert going_on.count("still in progress") >= len(wanted), going_on
+        assert ended.count("completed successfully") >= len(wanted), ended
+        cluster.check()
+    finally:
+        cluster.close()

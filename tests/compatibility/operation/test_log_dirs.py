@@ -128,11 +128,11 @@ def test_a_disk_that_fails_takes_its_partitions_alone(tmp_path: Path) -> None:
     assert healthy.stop() == 0
 
 
-def move(client: WireClient, partition: int, directory: Path) -> int:
+def move(client: WireClient, partition: int, directory: Path, topic: str = "t") -> int:
     """Ask for a move; return the error code."""
-    dirs = [{"path": str(directory), "topics": [{"name": "t", "partitions": [partition]}]}]
-    [topic] = client.request("AlterReplicaLogDirs", 2, {"dirs": dirs})["results"]
-    [answer] = topic["partitions"]
+    dirs = [{"path": str(directory), "topics": [{"name": topic, "partitions": [partition]}]}]
+    [moved] = client.request("AlterReplicaLogDirs", 2, {"dirs": dirs})["results"]
+    [answer] = moved["partitions"]
     return int(answer["error_code"])
 
 
@@ -152,14 +152,14 @@ def futures(client: WireClient) -> dict[str, tuple[int, int, int]]:
     }
 
 
-def throttle(client: WireClient, rate: str) -> None:
-    """Set the rate of moves."""
+def throttle(client: WireClient, rate: str, broker_id: int = 1) -> None:
+    """Set the rate of a broker's moves."""
     config = {
         "name": "replica.alter.log.dirs.io.max.bytes.per.second",
         "config_operation": 0,
         "value": rate,
     }
-    resource = {"resource_type": 4, "resource_name": "1", "configs": [config]}
+    resource = {"resource_type": 4, "resource_name": str(broker_id), "configs": [config]}
     body = {"resources": [resource], "validate_only": False}
     [answer] = client.request("IncrementalAlterConfigs", 1, body)["responses"]
     assert answer["error_code"] == NONE

@@ -8,8 +8,10 @@
     switched        in the I/O thread and the loop (storage/files/folder_copy.py)
     removed         the old folder, in the background
 
-Another request ends a move: one for the present directory, or for a third one. While the other
-directory is nearly full, the copy waits. A move that fails is logged: the log stays where it is.
+Another request ends a move: one for the present directory, or for a third one. So does the end of
+the log: its topic is deleted, its replica moves to another broker, or it goes offline. While the
+other directory is nearly full, the copy waits, and while the log is cut, as replicas are. A move
+that fails is logged: the log stays where it is.
 """
 
 import asyncio
@@ -25,6 +27,7 @@ from broker._native.log.partition_log import PartitionLog
 from broker.core.maintenance.disk_space import Level, bound_bytes
 from broker.core.scheduling.events import is_set_within
 from broker.core.scheduling.io_thread import IoThread
+from broker.core.scheduling.tasks import Tasks
 from broker.core.service import Service
 from broker.core.topics.derived_state import MovingState
 from broker.core.topics.topic import Topic
@@ -48,12 +51,13 @@ Remove = Callable[[Iterable[Path]], None]
 class Move:
     """A move that was asked for and has not ended."""
 
-    __slots__ = ("copy", "ended", "is_cancelled", "topic")
+    __slots__ = ("copy", "ended", "is_cancelled", "is_resolved", "topic")
 
     def __init__(self, topic: Topic, copy: FolderCopy) -> None:
         """Begin with nothing copied."""
         self.topic = topic
         self.copy = copy
+        self.is_resolved = False  # what a compaction has left
         self.is_cancelled = asyncio.Event()
         self.ended = asyncio.Event()
 
@@ -97,6 +101,8 @@ class Moves(Service):
         self._remove = remove
         self._rate = rate
         self._thread = IoThread("broker-moves")
+        self._asking = Tasks()  # for the moves that had not ended when the broker did
+        self._has_stopped = False
         self._moves: dict[PartitionLog, Move] = {}  # in the order in which they were asked for
         self._running: Move | None = None
         self._has_more = asyncio.Event()
@@ -157,7 +163,6 @@ class Moves(Service):
 
     async def run(self) -> None:
         """Carry out every move that is asked for; runs until cancelled."""
-        await self._resume()
         while True:
             await self._has_more.wait()
             self._has_more.clear()
@@ -166,18 +171,22 @@ class Moves(Service):
 
     async def stop(self) -> None:
         """End the thread; the next start begins again with what has not ended."""
+        self._has_stopped = True
+        await self._asking.stop()
         self._thread.stop()
 
-    async def _resume(self) -> None:
-        """Begin the moves again that had not ended when the broker did."""
-        for name, directory in self._directories.moving.items():
-            topic_name, _, number = name.rpartition("-")
-            topic = self._topics.get(topic_name)
-            log = None if topic is None else topic.held_log(int(number))
-            if topic is not None and isinstance(log, PartitionLog):
-                with suppress(StorageError):
-                    await self.ask(topic, log, directory)
-        self._directories.moving.clear()
+    def loaded(self, log: PartitionLog) -> None:
+        """Begin the move of a log again that had not ended when the broker did."""
+        if self._has_stopped:
+            return
+        directory = self._directories.moving.pop(f"{log.topic}-{log.partition}", None)
+        topic = None if directory is None else self._topics.get(log.topic)
+        if directory is not None and topic is not None and log.is_in_service:
+            self._asking.begin(self._ask_again(topic, log, directory))
+
+    async def _ask_again(self, topic: Topic, log: PartitionLog, directory: Path) -> None:
+        with suppress(StorageError):
+            await self.ask(topic, log, directory)
 
     async def _carry_out(self, move: Move) -> None:
         log, copy = move.log, move.copy
@@ -209,34 +218,38 @@ class Moves(Service):
     async def _copied(self, move: Move) -> bool:
         """Copy a log until it uses the copy; False when the move is cancelled, or the log gone."""
         log, copy = move.log, move.copy
-        while log.is_loading:  # by threads, which set no event
-            if await is_set_within(move.is_cancelled, MOVE_RETRY_SECONDS):
-                return False
-        await self._io_thread.run(copy.resolve)
         is_waiting = False
         while _is_wanted(move):
             try:
-                size = await self._thread.run(partial(_step, copy))
+                size = None if log.is_loading else await self._step(move)
                 is_waiting = False
                 if size is not None:
                     await self._pause(move, size)
                     continue
-                states = [each for each in self._beside if each.is_kept_for(move.topic)]
-                for state in states:
-                    await state.copy(move.topic, log, copy.folder, partial(_is_wanted, move))
-                if _is_wanted(move) and await self._switched(move, states):
+                if not log.is_loading and await self._switched(move):
                     return True
             except DiskFull as error:
                 if not is_waiting:
                     _log.warning("move waits for space: to=%s error=%s", move.directory, error)
                 is_waiting = True
+            except (StorageError, FileNotFoundError):
+                if copy.is_used or not copy.is_disturbed:
+                    raise
+            # (Threads that load or cut a log set no event.)
             await is_set_within(move.is_cancelled, MOVE_RETRY_SECONDS)
         return False
+
+    async def _step(self, move: Move) -> int | None:
+        """Copy a piece; return its bytes, None if nothing can be copied now."""
+        if not move.is_resolved:
+            await self._io_thread.run(move.copy.resolve)
+            move.is_resolved = True
+        return await self._thread.run(partial(_step, move.copy))
 
     async def _pause(self, move: Move, size: int) -> None:
         """Wait until the rate allows what was copied; it may change meanwhile."""
         self._debt += size
-        while self._debt > 0 and not move.is_cancelled.is_set():
+        while self._debt > 0 and _is_wanted(move):
             rate = self._rate()
             if rate == LONG_MAX:
                 self._debt = 0
@@ -246,8 +259,14 @@ class Moves(Service):
             await is_set_within(move.is_cancelled, seconds)
             self._debt -= rate * (self._clock.monotonic_ms() - since_ms) / 1000
 
-    async def _switched(self, move: Move, states: Iterable[MovingState]) -> bool:
+    async def _switched(self, move: Move) -> bool:
+        """Let a log use its copy, with what others have beside it; False: more has to be copied."""
         copy = move.copy
+        states = [each for each in self._beside if each.is_kept_for(move.topic)]
+        for state in states:
+            await state.copy(move.topic, copy.log, copy.folder, partial(_is_wanted, move))
+        if not _is_wanted(move):
+            return False
         async with AsyncExitStack() as stack:
             for state in states:
                 await stack.enter_async_context(state.moving(move.topic, copy.log, copy.folder))
@@ -267,7 +286,8 @@ class Moves(Service):
 
 
 def _is_wanted(move: Move) -> bool:
-    return move.log.is_in_service and not move.is_cancelled.is_set()
+    log = move.log
+    return not (log.is_offline or log.is_deleted or move.is_cancelled.is_set())
 
 
 def _step(copy: FolderCopy) -> int | None:

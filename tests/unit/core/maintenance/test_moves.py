@@ -27,11 +27,14 @@ class FakeLog:
 
     is_loading = False
     is_in_service = True
+    is_offline = False
     is_deleted = False
     log_end_offset = 7
 
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder)
+        self.topic, _, number = folder.name.rpartition("-")
+        self.partition = int(number)
 
 
 class FakeCopy:
@@ -40,6 +43,7 @@ class FakeCopy:
     made: list["FakeCopy"]
     steps = 3
     failure: Exception | None = None
+    is_disturbed = False  # by cuts of the log
 
     def __init__(self, log: FakeLog, directory: Path) -> None:
         self.log = log
@@ -83,7 +87,7 @@ class Broker:
         self.clock = ManualClock(0)
         self.moves = Moves(
             self.directories,
-            cast("Any", {}),
+            cast("Any", {"t": FakeTopic()}),
             IoThread(),
             self.clock,
             cast("Any", self.switch),
@@ -402,11 +406,103 @@ async def test_a_log_that_is_deleted_moves_no_more(broker: Broker) -> None:
     while not FakeCopy.made[0].size:
         await asyncio.sleep(0)
 
-    log.is_in_service = False
-    broker.rate = LONG_MAX
+    log.is_deleted = True  # at a rate at which it would never have been copied
     await broker.until_moved(log)
 
     assert broker.removed == [FakeCopy.made[0].folder]
+
+
+@while_moving
+async def test_nothing_is_copied_while_a_log_is_cut(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = broker.log()
+    looks: list[float] = []
+
+    async def wait(event: asyncio.Event, seconds: float) -> bool:
+        looks.append(seconds)
+        await asyncio.sleep(0)
+        return event.is_set()
+
+    monkeypatch.setattr(moves_module, "is_set_within", wait)
+    log.is_loading = True
+    await broker.ask(log, broker.paths[1])
+    while len(looks) < 5:
+        await asyncio.sleep(0)
+    [copy] = FakeCopy.made
+    assert copy.calls == ["begin"]
+
+    log.is_loading = False
+    await broker.until_moved(log)
+
+    assert copy.calls == ["begin", "resolve", "step", "step", "step"]
+    assert log.folder == str(broker.paths[1] / "t-0")
+
+
+@while_moving
+async def test_what_fails_because_the_log_was_cut_is_tried_again(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = broker.log()
+    monkeypatch.setattr(FakeCopy, "failure", StorageError("the file has lost bytes"))
+    monkeypatch.setattr(FakeCopy, "is_disturbed", True)
+    await broker.ask(log, broker.paths[1])
+    while "resolve" not in FakeCopy.made[0].calls:
+        await asyncio.sleep(0)
+    monkeypatch.setattr(FakeCopy, "failure", None)
+
+    await broker.until_moved(log)
+
+    assert log.folder == str(broker.paths[1] / "t-0")
+
+
+@while_moving
+async def test_a_log_that_is_offline_since_its_switch_is_not_tried_again(broker: Broker) -> None:
+    log = broker.log()
+    tries: list[FakeCopy] = []
+
+    def switches(copy: FakeCopy) -> bool:
+        tries.append(copy)
+        copy.is_used = copy.is_disturbed = True
+        raise StorageError("the disk is gone")
+
+    broker.switches = switches
+    await broker.ask(log, broker.paths[1])
+    await broker.until_moved(log)
+
+    assert tries == FakeCopy.made
+
+
+@while_moving
+async def test_a_move_begins_again_once_its_log_is_loaded(broker: Broker) -> None:
+    moved, other, failed = (broker.log(f"t-{number}") for number in range(3))
+    for each in (moved, failed):
+        broker.directories.moving[Path(each.folder).name] = broker.paths[1]
+    failed.is_in_service = False
+
+    for each in (moved, other, failed):
+        broker.moves.loaded(each)
+    while not FakeCopy.made:
+        await asyncio.sleep(0)
+    await broker.until_moved(moved)
+
+    assert [copy.log for copy in FakeCopy.made] == [moved]
+    assert moved.folder == str(broker.paths[1] / "t-0")
+    assert broker.directories.moving == {}
+
+
+def test_no_move_begins_again_while_the_broker_stops(broker: Broker) -> None:
+    log = broker.log()
+    broker.directories.moving["t-0"] = broker.paths[1]
+
+    async def stop() -> None:
+        await broker.moves.stop()
+        broker.moves.loaded(log)
+        await asyncio.sleep(0)
+
+    asyncio.run(stop())
+
+    assert FakeCopy.made == []
 
 
 @while_moving

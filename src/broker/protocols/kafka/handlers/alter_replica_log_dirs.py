@@ -1,9 +1,8 @@
 """AlterReplicaLogDirs, v0-2. v2 flexible (KIP-113).
 
-A partition moves to another directory of this broker in the background; a request for the directory
-where it is ends its move. As in Kafka the directory is checked before the partition, and for a
-partition that this broker does not have yet the directory is remembered. In a cluster all stay
-where they are.
+A partition that this broker leads or follows moves to another directory of it in the background; a
+request for the directory where it is ends its move. As in Kafka the directory is checked before the
+partition, and for a partition that this broker does not have yet the directory is remembered.
 """
 
 from pathlib import Path
@@ -83,8 +82,6 @@ async def _move(
         return ErrorCode.REPLICA_NOT_AVAILABLE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if log.is_offline:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    if has_several and broker.moves is None and Path(log.folder).parent != path:
-        return ErrorCode.INVALID_REQUEST
     try:
         if broker.moves is not None:
             await broker.moves.ask(topic, cast("PartitionLog", log), path)

@@ -111,18 +111,17 @@ def test_the_directory_of_a_partition_that_does_not_exist_yet_is_remembered(
     assert made == [more / "b-0", more / "b-1", more / "a-2"]
 
 
-def test_a_partition_of_a_cluster_does_not_move_and_is_made_where_it_is_wanted(
+def test_a_partition_that_this_broker_follows_moves(
     moves: tuple[FakeBroker, FakeMoves], tmp_path: Path
 ) -> None:
-    broker, _ = moves
-    broker.session.broker = broker.session.broker._replace(moves=None)
+    broker, asked = moves
+    topic = broker.broker.topics.get("a")
+    assert topic is not None
+    topic.followed[1] = broker.log("a", 1)
+    topic.logs[1] = None
 
-    assert moving_codes(broker, "a", tmp_path / "more", 0) == [42]
-    assert moving_codes(broker, "a", tmp_path / "own", 0) == [0]
-    assert moving_codes(broker, "b", tmp_path / "more", 0) == [3]
-
-    made = broker.session.broker.directories.folder("b-0", bytes(16), is_new=True)
-    assert made == tmp_path / "more" / "b-0"
+    assert moving_codes(broker, "a", tmp_path / "more", 1) == [0]
+    assert asked.asked == [(1, tmp_path / "more")]
 
 
 def test_a_partition_whose_replica_another_broker_has_is_not_available(
