@@ -5,11 +5,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from broker._native.log import moving
 from broker.core.cluster import election, eligibility, records
 from broker.core.cluster.eligibility import Known
 from broker.core.cluster.isr import IsrChanges
 from broker.core.cluster.records import NO_LEADER, PartitionState
 from broker.storage.checkpoints import intact
+from broker.storage.files.folder_copy import FolderCopy
 from broker.storage.recovery import truncation
 from broker.storage.recovery.partitions import Partitions
 from tests.simulation.cluster.mutations import MUTATIONS as OF_CLUSTER
@@ -192,6 +194,13 @@ def _sync_nothing(patch: Patch) -> None:
         return []
 
     patch.setattr(Disks, "begin_syncs", lie)
+
+
+def _copy_what_was_cut(patch: Patch) -> None:
+    def ignore(self: Any) -> None:
+        self._cut = moving.last_cut(self.log)
+
+    patch.setattr(FolderCopy, "_follow_cut", ignore)
 
 
 # ---- the ISR
@@ -390,6 +399,13 @@ OFFICE = Scenario(
 )
 REASSIGNED = Scenario(reassigns=True)
 FAILING = Scenario(size=3, factor=3, faults={"kill": 1}, interval_ms=1_000, log_failures=True)
+MOVING = Scenario(
+    size=3,
+    factor=3,
+    faults={"lone": 3, "slow": 3, "drain": 2, "stop": 2},
+    interval_ms=300,
+    moves=True,
+)
 UNCLEAN = Scenario(
     size=3,
     factor=3,
@@ -431,6 +447,7 @@ MUTATIONS = {
     "a restart shows everything": Mutation(_show_everything_after_a_restart, 7),
     "a checkpoint has the end as the high watermark": Mutation(_keep_the_end_as_the_watermark, 13),
     "epochs that were cut are kept": Mutation(_keep_epochs_that_were_cut, 5, DIVERGING),
+    "a copy keeps what its log has lost to a cut": Mutation(_copy_what_was_cut, scenario=MOVING),
     "a sync does nothing": Mutation(_sync_nothing, 1),
     "a shrink counts before it is written": Mutation(_count_a_shrink_before_it_is_written),
     "who is being added does not count": Mutation(_wait_for_members_only, 6, LAGGING),

@@ -23,6 +23,7 @@ from tests.simulation.replication.audit import ReplicationAudit
 from tests.simulation.replication.broker import ReplicatedBroker
 from tests.simulation.replication.clients import Consumer, Deleter, Operator, Producer
 from tests.simulation.replication.disk_failures import DiskFailures
+from tests.simulation.replication.moves import Moves
 from tests.simulation.replication.network import CLIENTS, Network
 from tests.simulation.replication.storage import Disks, Storage, recorded_disks
 from tests.simulation.seeds import or_drawn
@@ -67,6 +68,7 @@ class Scenario(NamedTuple):
     store_loss_rate: float | None = None  # of changes of the store, which may be made later
     repeat_rate: float | None = None  # of messages
     log_failures: bool | None = None  # of one of the disks of a broker
+    moves: bool | None = None  # of logs between directories
 
 
 ANY = Scenario()
@@ -132,6 +134,7 @@ class ReplicationSimulation:
         self._loss_rate = or_drawn(scenario.loss_rate, rng.choice((0.0, 0.0, 0.1, 0.3)))
         self._slow_syncs: dict[int, int] = {}  # brokers with slow syncs: the longest ms
         self._producers: list[Producer] = []
+        self.moves: Moves | None = None
         self._processes = 0
         self._kept_down: set[int] = set()  # until others have failed, or they have a disk
         self._is_lost = False
@@ -581,8 +584,12 @@ def run(seed: int, scenario: Scenario = ANY) -> ReplicationSimulation:
         failures = DiskFailures(sim, seed)
         if or_drawn(scenario.log_failures, failures.are_drawn):
             failures.begin()
+        moves = sim.moves = Moves(sim, seed)
+        if or_drawn(scenario.moves, moves.are_drawn):
+            moves.begin()
         try:
-            sim.run()
+            with moves.prepared():
+                sim.run()
         except Violation as violation:
             raise Violation(
                 f"{violation}\nseed {seed}, the last events:\n" + "\n".join(sim.events)

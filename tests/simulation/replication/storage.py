@@ -1,4 +1,4 @@
-"""The data directory of one broker, over all of its processes, on a disk that loses writes.
+"""The directories of one broker, over all of its processes, on a disk that loses writes.
 
 Logs, checkpoints, recovery and cuts are the product's. All operations on files are recorded, and a
 power cut leaves any state that the disk may have then (tests/crash_states/disk.py). A process that
@@ -28,7 +28,9 @@ from broker.model.topic_config import TopicConfig
 from broker.segments import text_files
 from broker.storage.checkpoints import intact
 from broker.storage.checkpoints.intact import Intact
+from broker.storage.directories import Directories
 from broker.storage.files import deletion
+from broker.storage.files.folder_copy import FolderCopy
 from broker.storage.recovery import truncation
 from broker.storage.recovery.epochs import ElectedEpochs
 from broker.storage.recovery.partitions import Partitions
@@ -38,6 +40,7 @@ from tests.simulation.replication.batches import split
 from tests.simulation.violation import Violation
 
 TOPIC = "topic"
+MORE = "more"  # the other directory, within the first one; logs are made in that
 _NO_LIMIT = (1 << 63) - 2  # of a lease, in nanoseconds; the largest number means none at all
 _CONFIG = load(())
 _OFTEN = 1 << 30
@@ -161,7 +164,7 @@ class Choices:
 
 
 class Storage:
-    """One data directory."""
+    """One data directory, and another one for logs that move."""
 
     def __init__(self, rng: Random, disks: Disks, broker_id: int, settings: dict[str, str]) -> None:
         self.turn: Turn
@@ -177,12 +180,16 @@ class Storage:
         self.failed: set[Item] = set()  # logs that this process does not serve any more
         self.when_failed: Callable[[Item], object] = lambda _: None
         self._is_damaged = False
-        self._folder = self._fresh_folder()
-        self._folder.mkdir()
-        self._disk = Disk(self._folder)
+        self._topic_id: bytes | None = None  # once it has had a log
+        self._make_empty()
         self._running: list[tuple[Disk, Operation]] = []
         self._partitions: Partitions
         self._commit: CommitThread
+
+    def _make_empty(self) -> None:
+        self._folder = self._fresh_folder()
+        (self._folder / MORE).mkdir(parents=True)
+        self._disk = Disk(self._folder, {MORE: None})
         self._disks.mount(self._folder, self._disk)
 
     def _fresh_folder(self) -> Path:
@@ -199,14 +206,20 @@ class Storage:
         # Read before any log is: producers that are found then have not been idle before.
         self.turn.now_ms = self.turn.steady_ms = now_ms
         self.intact = Intact(self._folder)
+        self._directories = Directories(self._folder, [self._folder / MORE])
+        self._directories.measure = lambda each: int(each == self._folder)
         self._partitions = Partitions(
             self._folder,
             ElectedEpochs(),
             self.turn,
             _PRODUCER_EXPIRATION_MS,
             when_lost=self.intact.lost,
+            directories=self._directories,
         )
         self.logs, self._running = {}, []
+        if self._topic_id is not None:
+            for each in self._partitions.rename_strays(lambda *_: self._topic_id):
+                deletion.remove_folder(each)
         self.failed = set()
         if self._is_damaged:  # a broker recovers its logs before it registers
             self._is_damaged = False
@@ -255,7 +268,7 @@ class Storage:
         """Return where a file can be cut so that the next start finds that records are gone."""
         found: list[tuple[Path, int]] = []
         end = 0
-        for path in sorted(self._folder.glob(f"{TOPIC}-{item[1]}/*.log")):
+        for path in sorted(self._folder.glob(f"**/{TOPIC}-{item[1]}/*.log")):
             position = 0
             for batch in split(path.read_bytes()):
                 is_torn = batch.base_offset < end
@@ -271,15 +284,15 @@ class Storage:
         self._items.clear()
         self._disks.unmount(self._folder)
         shutil.rmtree(self._folder)
-        self._folder = self._fresh_folder()
-        self._folder.mkdir()
-        self._disk = Disk(self._folder)
-        self._disks.mount(self._folder, self._disk)
+        self._make_empty()
 
     def lose(self, items: set[Item]) -> None:
         """Have an empty disk in the place of another one, after a crash (intact.py)."""
         for item in sorted(items & self._items):
-            deletion.remove_folder(self._folder / f"{TOPIC}-{item[1]}")
+            name = f"{TOPIC}-{item[1]}"
+            for pattern in (name, f"{name}.*"):  # also what an unfinished move has left
+                for each in sorted(self._folder.glob(f"**/{pattern}")):
+                    deletion.remove_folder(each)
             self._items.discard(item)
         intact.reset(self._folder)
         self._disks.drain()
@@ -341,6 +354,7 @@ class Storage:
 
     def _load(self, item: Item) -> PartitionLog:
         self._items.add(item)
+        self._topic_id = item[0]
         [log] = self._partitions.announce_topic(TOPIC, item[0], [item[1]], self._config)
         if item in self.missing:
             self.failed.add(item)
@@ -388,6 +402,8 @@ class Storage:
             doomed = self._partitions.rename_strays(
                 lambda *_: item[0], lambda _, partition: partition != item[1]
             )
+            # (The copies of others may be in use: only a start finds all of them left.)
+            doomed = [each for each in doomed if each.name.startswith(f"{TOPIC}-{item[1]}.")]
         elif log.is_syncing or log.kept_offset < log.log_end_offset:
             return False
         else:
@@ -396,12 +412,30 @@ class Storage:
             log.release()
             log.end_loading()
             del self.logs[item]
-            doomed = deletion.DeletedFolders(self._folder).put_away_moved(TOPIC, *item)
+            folders = deletion.DeletedFolders(self._folder, others=[self._folder / MORE])
+            doomed = folders.put_away_moved(TOPIC, *item)
         for each in doomed:
             deletion.remove_folder(each)
         self._items.discard(item)
         self._partitions.forget(TOPIC, [item[1]])
         return True
+
+    @property
+    def unfinished(self) -> dict[str, Path]:
+        """The moves that have not ended, by the names of folders."""
+        return self._directories.moving
+
+    def begin_move(self, log: PartitionLog) -> FolderCopy:
+        """Begin to copy a log into the directory where it is not."""
+        is_first = Path(log.folder).parent == self._folder
+        copy = FolderCopy(log, self._folder / MORE if is_first else self._folder)
+        copy.begin()
+        copy.resolve()
+        return copy
+
+    def switch(self, copy: FolderCopy) -> bool:
+        """Let a log use its copy, if that has everything and the log is not written just now."""
+        return self._partitions.switch(copy, lambda work: work())
 
     def fail(self, items: Iterable[Item]) -> None:
         """Let the disk of some logs fail."""

@@ -5,7 +5,7 @@ What must hold is listed in `audit.py`; `tests/simulation/seeds.py` says how to 
 
 import pytest
 
-from tests.simulation.replication.mutations import FAILING, MUTATIONS, UNCLEAN
+from tests.simulation.replication.mutations import FAILING, MOVING, MUTATIONS, UNCLEAN
 from tests.simulation.replication.run import run, run_all
 from tests.simulation.seeds import distribute_seeds, output_with_hash_seed
 from tests.simulation.violation import Violation
@@ -48,6 +48,19 @@ def test_disks_fail_and_come_back_with_and_without_their_records() -> None:
     assert sum(sim.replicas.acknowledged_count > 0 for sim in sims) > len(sims) // 2
 
 
+def test_logs_move_while_they_are_cut_and_brokers_end() -> None:
+    sims = [run(seed, MOVING) for seed in range(8)]
+
+    moves = [sim.moves for sim in sims if sim.moves is not None]
+    for counts in (
+        [each.moved_count for each in moves],
+        [each.cut_count for each in moves],
+        [each.ended_count for each in moves],
+    ):
+        assert sum(counts) > 2
+    assert sum(sim.replicas.acknowledged_count > 0 for sim in sims) > len(sims) // 2
+
+
 def test_unclean_elections_lose_what_was_committed() -> None:
     sims = [run(seed, UNCLEAN) for seed in range(6)]
 
@@ -77,8 +90,10 @@ def test_a_seed_gives_the_same_history_of_replicas_in_any_process() -> None:
 def test_mutated_replication_is_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation = MUTATIONS[name]
     mutation.apply(monkeypatch)
-    # Failures of disks only where they are looked for: most histories with them find less.
-    scenario = mutation.scenario._replace(log_failures=mutation.scenario is FAILING)
+    # Failures of disks and moves only where they are looked for: histories with them find less.
+    scenario = mutation.scenario._replace(
+        log_failures=mutation.scenario is FAILING, moves=mutation.scenario is MOVING
+    )
 
     with pytest.raises(Violation, match="seed"):
         run_all(range(mutation.first_seed, mutation.first_seed + SEEDS_PER_MUTATION), scenario)
