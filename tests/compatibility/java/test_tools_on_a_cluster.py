@@ -163,6 +163,7 @@ def test_transactions_of_all_coordinators_are_listed_through_one_broker(
     assert len({coordinator for _, coordinator in shown}) > 1
 
 
+@pytest.mark.slow("a tool runs five times")
 def test_reassign_partitions_moves_each_replica_within_its_broker(
     java: JavaTools, tmp_path: Path
 ) -> None:
@@ -201,7 +202,7 @@ def test_reassign_partitions_moves_each_replica_within_its_broker(
             wait_until((each / "t-0").exists, "the replica has moved")
         ended = java.run(moves, *options, "--verify")
 
-        assert "Successfully started moving log directory" in started or "t-0-1" in started
+        assert "Successfully started moving log director" in started
         assert going_on.count("still in progress") >= len(wanted), going_on
         assert ended.count("completed successfully") >= len(wanted), ended
         cluster.check()

@@ -33,10 +33,12 @@ class Stored(NamedTuple):
 
 
 def split(data: bytes) -> Iterator[Stored]:
-    """Yield the batches of what was read from a log; a rest may be torn."""
+    """Yield the batches of what was read from a log; a rest may be torn, or no batch."""
     position = 0
     while position + _HEADER_SIZE <= len(data):
         base, length, epoch = _PREFIX.unpack_from(data, position)
+        if length < _HEADER_SIZE - _PREFIX_SIZE:
+            return
         (delta,) = _LAST_DELTA.unpack_from(data, position + _LAST_DELTA_AT)
         end = position + _PREFIX_SIZE + length
         yield Stored(base, base + delta + 1, epoch, data[position:end])

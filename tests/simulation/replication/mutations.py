@@ -447,7 +447,7 @@ MUTATIONS = {
     "a restart shows everything": Mutation(_show_everything_after_a_restart, 7),
     "a checkpoint has the end as the high watermark": Mutation(_keep_the_end_as_the_watermark, 13),
     "epochs that were cut are kept": Mutation(_keep_epochs_that_were_cut, 5, DIVERGING),
-    "a copy keeps what its log has lost to a cut": Mutation(_copy_what_was_cut, scenario=MOVING),
+    "a copy keeps what its log has lost to a cut": Mutation(_copy_what_was_cut, 41, MOVING),
     "a sync does nothing": Mutation(_sync_nothing, 1),
     "a shrink counts before it is written": Mutation(_count_a_shrink_before_it_is_written),
     "who is being added does not count": Mutation(_wait_for_members_only, 6, LAGGING),
