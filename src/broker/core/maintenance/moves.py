@@ -133,6 +133,7 @@ class Moves(Service):
 
         Returns when a start would begin or go on with the move. Raises StorageError.
         """
+        self._directories.moving.pop(f"{log.topic}-{log.partition}", None)  # asked for before
         while (move := self._moves.get(log)) is not None and move.directory != directory:
             await self._cancel(move)
         if move is not None or Path(log.folder).parent == directory:

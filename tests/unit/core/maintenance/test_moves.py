@@ -491,6 +491,27 @@ async def test_a_move_begins_again_once_its_log_is_loaded(broker: Broker) -> Non
     assert broker.directories.moving == {}
 
 
+@while_moving
+async def test_a_request_while_a_log_is_loaded_replaces_its_move_of_the_last_run(
+    broker: Broker,
+) -> None:
+    stays, moves = broker.log("t-0"), broker.log("t-1")
+    for each in (stays, moves):
+        broker.directories.moving[Path(each.folder).name] = broker.paths[1]
+        each.is_loading = True
+    await broker.ask(stays, broker.paths[0])
+    await broker.ask(moves, broker.paths[2])
+
+    for each in (stays, moves):
+        each.is_loading = False
+        broker.moves.loaded(each)
+    await asyncio.sleep(0)
+    await broker.until_moved(moves)
+
+    assert [(copy.log, copy.directory) for copy in FakeCopy.made] == [(moves, broker.paths[2])]
+    assert broker.directories.moving == {}
+
+
 def test_no_move_begins_again_while_the_broker_stops(broker: Broker) -> None:
     log = broker.log()
     broker.directories.moving["t-0"] = broker.paths[1]
