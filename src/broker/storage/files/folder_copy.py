@@ -7,7 +7,7 @@
         the rest, the small files, synced
         hold                                         on the loop: nothing more is acknowledged
         the last bytes; use the copy                 on the loop, at most MOVE_TAIL_BYTES_MAX
-        the last bytes synced
+        the last bytes synced, and the names of segments that have begun since
         the old folder gets its `-moved` name, durably: from here on a start uses the copy
         the copy gets its final name                 on the loop: native code opens files by path
         that name synced; end_hold                   acknowledgements continue
@@ -137,10 +137,12 @@ class FolderCopy:
         self._remove_all_but({base for base, _ in there})
         for base, size in there:
             if base in self._whole:
-                continue
+                if self._copied[base] == size:
+                    continue
+                self._whole.discard(base)  # a cut has read it again, and found it shorter
             self.end_offset = max(self.end_offset, base)
             copied = self._copied.get(base, -1)
-            if copied > size:  # of a segment that a cut has read again, and found shorter
+            if copied > size:
                 self._shorten(base, size)
             elif copied < size:
                 return self._copy_piece(base, max(copied, 0), size)
@@ -352,6 +354,7 @@ class FolderCopy:
         # (What was appended to indexes since is not trusted after a crash, or synced by the next
         # checkpoint.)
         self._sync(self._last_base, LOG)
+        file_ops.sync_folder(str(self.folder))  # a segment may have begun since `_sync_last`
         file_ops.rename(str(self._source), str(self.left))
         file_ops.sync_folder(str(self._source.parent))
         on_loop(partial(self._rename, when_used))
