@@ -324,11 +324,13 @@ class EventStreams(Service):
 
         That is -1, and nothing is done, if the log follows.
         """
-        end = table.log.high_watermark
-        if not await wait_synced(table.log, end):
-            if cast("PartitionLog", table.log).is_follower:
+        log = cast("PartitionLog", table.log)
+        end = log.high_watermark
+        if not await wait_synced(log, end):
+            if log.is_follower:
                 return -1
-            raise StorageError(f"{table.log.folder}: it failed before its streams were copied")
+            if log.durable_end < end:  # else too few replicas are in sync, which it may move with
+                raise StorageError(f"{log.folder}: it failed before its streams were copied")
         return await self._catch_up(table, folder, end, is_wanted)
 
     async def _catch_up(

@@ -617,6 +617,34 @@ def test_a_log_that_follows_moves_without_a_file(
     assert partition.run(moved()) == [offset]
 
 
+@pytest.mark.parametrize("is_group_commit", [True, False])
+def test_streams_move_while_too_few_replicas_are_in_sync(
+    partition: Partition, tmp_path: Path, is_group_commit: bool
+) -> None:
+    """Their file has only what is on the disk, and was below the high watermark before."""
+    offset = partition.write(b"a", 1)
+    log, place = partition.log, (partition.topic, partition.log)
+    lead(log, isr=[LEADER])
+    log.configure(is_group_commit=is_group_commit)
+
+    async def moved() -> list[int]:
+        owner = EventStreams()
+        streams = await owner.of(*place)
+        await owner.cover(partition.places)
+        log.configure(is_group_commit=is_group_commit, min_isr=2)
+        lose_replica(log)
+        copy = begun_copy(partition, tmp_path / "other")
+        await owner.copy(*place, copy.folder, lambda: True)
+        async with owner.moving(*place, copy.folder):
+            use(copy)
+        found = await streams.find(b"a", 1, MANY)
+        log.configure(is_group_commit=is_group_commit, min_isr=1)
+        await owner.stop()
+        return list(found.offsets)
+
+    assert partition.run(moved()) == [offset]
+
+
 def test_streams_stay_in_the_folder_of_a_log_that_does_not_move(
     partition: Partition, tmp_path: Path
 ) -> None:
