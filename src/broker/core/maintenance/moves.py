@@ -105,6 +105,7 @@ class Moves(Service):
         self._has_stopped = False
         self._moves: dict[PartitionLog, Move] = {}  # in the order in which they were asked for
         self._running: Move | None = None
+        self._switching: asyncio.Future[bool] | None = None  # in the I/O thread, and the loop
         self._has_more = asyncio.Event()
         self._debt = 0.0  # bytes that were copied earlier than the rate allows
         self._before: list[Callable[[PartitionLog], Awaitable[None]]] = []
@@ -171,9 +172,14 @@ class Moves(Service):
                 await self._carry_out(next(iter(self._moves.values())))
 
     async def stop(self) -> None:
-        """End the thread; the next start begins again with what has not ended."""
+        """End the thread; the next start begins again with what has not ended.
+
+        A switch needs the loop to its end: the I/O thread could not be ended before.
+        """
         self._has_stopped = True
         await self._asking.stop()
+        if self._switching is not None:
+            await asyncio.wait([self._switching])
         self._thread.stop()
 
     def loaded(self, log: PartitionLog) -> None:
@@ -277,6 +283,7 @@ class Moves(Service):
         loop = asyncio.get_running_loop()
         on_loop = partial(_on_loop, loop)
         work = asyncio.ensure_future(self._io_thread.run(partial(self._switch, copy, on_loop)))
+        self._switching = work
         try:
             await asyncio.wait([work])
         finally:

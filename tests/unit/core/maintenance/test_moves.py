@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -524,6 +525,34 @@ def test_no_move_begins_again_while_the_broker_stops(broker: Broker) -> None:
     asyncio.run(stop())
 
     assert FakeCopy.made == []
+
+
+def test_a_stop_waits_for_a_switch_that_takes_longer_than_tasks_may(broker: Broker) -> None:
+    """It needs the loop to its end; the I/O thread, which it is in, is ended next."""
+    log = broker.log()
+    begun, may_end = threading.Event(), threading.Event()
+
+    def switch(copy: FakeCopy, on_loop: Callable[[Callable[[], object]], object]) -> bool:
+        begun.set()
+        assert may_end.wait(30)
+        return broker.switch(copy, on_loop)
+
+    broker.moves._switch = cast("Any", switch)
+
+    async def stop() -> None:
+        running = asyncio.ensure_future(broker.moves.run())
+        await broker.ask(log, broker.paths[1])
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait([running], timeout=0.01)
+        assert not running.done()
+        asyncio.get_running_loop().call_later(0.01, may_end.set)
+        await broker.moves.stop()
+        assert log.folder == str(broker.paths[1] / "t-0")
+        await asyncio.wait([running])
+
+    asyncio.run(stop())
 
 
 @while_moving
