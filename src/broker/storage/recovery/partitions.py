@@ -435,8 +435,7 @@ class Partitions:
         """Return a folder that a move has left, to be removed; none if it may be the only copy.
 
         It may be while a directory is missing, which may have the partition's folder, or the one
-        that tells that this copy is whole. After that an old folder is set aside, and a copy is
-        not whole.
+        that tells that this copy is whole. After that it is set aside.
         """
         suffix = FUTURE_SUFFIX if folder.name.endswith(FUTURE_SUFFIX) else MOVED_SUFFIX
         name = partition_name(folder.name, suffix)
@@ -447,11 +446,8 @@ class Partitions:
         is_wanted = topic_id is not None and keeps(topic_id, int(number))
         if not is_wanted or self._directories.has(name):
             return [folder]
-        if self._directories.missing:
-            return []
-        if suffix == FUTURE_SUFFIX:
-            return [folder]
-        self._set_aside(folder)
+        if not self._directories.missing:
+            self._set_aside(folder)
         return []
 
     def _put_away(self, folder: Path, topic_id: bytes) -> Path:

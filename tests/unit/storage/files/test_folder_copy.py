@@ -483,13 +483,18 @@ def test_a_copy_stays_while_the_directory_is_missing_that_tells_whether_it_is_wh
     again.kill()
 
 
-def test_a_copy_is_removed_once_the_missing_directory_is_given_up(disks: list[Path]) -> None:
+def test_a_copy_is_set_aside_once_the_missing_directory_is_given_up(disks: list[Path]) -> None:
     copy = moved_back(disks)
 
     without = BrokerRun(disks[0])
 
-    assert without.partitions.rename_strays(lambda *_: TOPIC_ID) == [copy.folder]
+    assert without.partitions.rename_strays(lambda *_: TOPIC_ID) == []
     without.kill()
+    [aside] = names(disks[0])
+    assert aside.startswith("topic-0.")
+    assert aside.endswith("-stray")
+    assert (disks[0] / aside / "00000000000000000000.log").exists()
+    assert not copy.folder.exists()
 
 
 @pytest.mark.parametrize("missing", [True, False])
