@@ -43,23 +43,22 @@ class in_steps(AsyncIterator[_T]):  # noqa: N801 (it is called like the function
     (An asynchronous generator that is left by an exception has to be closed by the loop.)
     """
 
-    __slots__ = ("_items", "_left", "_per_step")
+    __slots__ = ("_items", "_next", "_per_step", "_place")
 
     def __init__(self, items: Iterable[_T], per_step: int) -> None:
         """Begin with the first item."""
-        self._items = iter(items)
-        self._left = self._per_step = per_step
+        self._items = enumerate(items, 1)
+        self._place = 0  # how many items there were
+        self._next = self._per_step = per_step  # how many there are when the step is over
 
     async def __anext__(self) -> _T:
         """Return the next item, in another step if this one is over."""
-        if self._left == 0:
-            self._left = self._per_step
+        if self._place == self._next:
+            self._next += self._per_step
             await next_step()
-        self._left -= 1
-        try:
-            return next(self._items)
-        except StopIteration:
-            raise StopAsyncIteration from None
+        for self._place, item in self._items:  # noqa: B020 (an attribute of it)
+            return item
+        raise StopAsyncIteration
 
 
 async def in_parts(items: Iterable[_T], per_part: int) -> AsyncIterator[list[_T]]:
