@@ -15,8 +15,9 @@ import pytest
 from broker.core.maintenance.disk_space import DiskSpace, Level, Space, bound_bytes, whole_reserve
 
 GIB = 1 << 30
-# What all tests of a run and their brokers write, at most.
-RUN_BYTES = 2 * GIB
+# What tests of a run and their brokers have at a time, at most: folders of those that passed are
+# removed.
+RUN_BYTES = 4 * GIB
 RUN_FILES = 100_000
 
 
